@@ -1,0 +1,56 @@
+# make run: from a new clone to datasets. Needs python3 (3.11 or newer) with venv, nothing else.
+# Another Python: make setup PYTHON=python3.12        Another pipeline: make run PIPELINE=pipelines/tiny.yaml
+
+PYTHON   ?= python3
+PIPELINE ?= pipelines/eurlex.yaml
+VENV     := .venv
+BIN      := $(VENV)/bin
+PIP      := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.PHONY: help setup run test lint bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make setup   make $(VENV) and install what run and test need (again only when pyproject.toml changed)"
+	@echo "make run     setup, then xpipe run $(PIPELINE)"
+	@echo "make test    setup, then pytest"
+	@echo "make lint    setup, then ruff and mypy"
+	@echo "make bench   setup and the peers, then every file of benchmarks/"
+	@echo "make clean   remove $(VENV) and tool caches; runs/ and data/ stay"
+
+setup: $(VENV)/.installed
+
+# The stamp is written last: an interrupted installation is taken up again by the next call.
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "xpipe needs Python 3.11 or newer; '$(PYTHON)' is missing or older."; \
+	  echo "  try: make setup PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "'$(PYTHON)' comes without venv."; \
+	  echo "  try: sudo apt install python3-venv"; exit 1; }
+	@test -x $(BIN)/python || echo "making $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing xpipe and what it needs (once; a few minutes)"
+	@$(PIP) install -e '.[dev,gpu]'
+	@touch $@
+
+$(VENV)/.bench-installed: $(VENV)/.installed pyproject.toml
+	@echo "installing the peers to measure against"
+	@$(PIP) install -e '.[bench]'
+	@touch $@
+
+run: setup
+	@$(BIN)/xpipe run $(PIPELINE)
+
+test: setup
+	@$(BIN)/python -m pytest
+
+lint: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+bench: $(VENV)/.bench-installed
+	@for file in $(sort $(wildcard benchmarks/*.py)); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

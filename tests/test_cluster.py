@@ -1,0 +1,156 @@
+"""Clusters with real scheduler and worker processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests import work
+from xpipe.cluster import Call, ClusterParams, connect
+from xpipe.errors import DataError, ResourceError, StageError
+from xpipe.store import read_receipts
+
+
+def calls(function, folder, n=6, shared=None):
+    return [
+        Call(
+            f"stage test, unit {i}",
+            function,
+            str(folder),
+            "step",
+            [{"unit": f"u{i}", "number": i, "rows": 1}],
+            shared or {},
+        )
+        for i in range(n)
+    ]
+
+
+def run(params, work_calls):
+    outcomes = {}
+    with contextlib.closing(connect(params)) as cluster:
+        cluster.run(work_calls, lambda call, outcome: outcomes.update(outcome.receipts))
+    return outcomes
+
+
+@contextlib.contextmanager
+def dask_processes(n_workers, tmp_path, nanny=True):
+    """A scheduler and workers as separate processes over TCP, as a user would start them."""
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    address_file = tmp_path / "scheduler.json"
+    command = [
+        sys.executable,
+        "-m",
+        "distributed.cli.dask_scheduler",
+        "--port",
+        "0",
+        "--no-dashboard",
+        "--host",
+        "127.0.0.1",
+    ]
+    with open(tmp_path / "dask.log", "w") as log:
+        start = {"env": environment, "stdout": log, "stderr": log}
+        processes = [subprocess.Popen([*command, "--scheduler-file", str(address_file)], **start)]
+        try:
+            deadline = time.monotonic() + 60
+            while not address_file.exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(address_file)]
+            worker += ["--nthreads", "1", "--no-dashboard", "--local-directory", str(tmp_path / "scratch")]
+            worker += ["--nanny" if nanny else "--no-nanny"]
+            processes += [subprocess.Popen(worker, **start) for _ in range(n_workers)]
+            yield json.loads(address_file.read_text())["address"], processes
+        finally:
+            for process in reversed(processes):
+                process.terminate()
+            for process in processes:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(20)
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
+
+
+def test_every_kind_gives_the_same_receipts(tmp_path):
+    found = []
+    for kind in ("none", "local"):
+        folder = tmp_path / kind
+        receipts = run(ClusterParams(kind=kind, memory_limit="1GiB"), calls(work.write_squares, folder))
+        assert {unit: receipt["result"]["square"] for unit, receipt in receipts.items()} == {
+            f"u{i}": i * i for i in range(6)
+        }
+        processes = {receipt["result"]["process"] for receipt in receipts.values()}
+        assert (processes == {os.getpid()}) == (kind == "none")
+        found.append({name: receipt["files"] for name, receipt in read_receipts(str(folder), "step").items()})
+    assert found[0] == found[1]
+
+
+def test_scheduler_and_two_workers_over_tcp(tmp_path):
+    with dask_processes(2, tmp_path) as (address, _):
+        folder = tmp_path / "store"
+        folder.mkdir()
+        receipts = run(ClusterParams(kind=address), calls(work.write_squares, folder, n=8))
+        assert sorted(receipt["result"]["square"] for receipt in receipts.values()) == [i * i for i in range(8)]
+        missing = tmp_path / "not-shared"
+        with pytest.raises(ResourceError, match="does not see"):
+            run(ClusterParams(kind=address), calls(work.write_squares, missing))
+
+
+def test_all_workers_leaving_ends_with_an_error(tmp_path):
+    with dask_processes(1, tmp_path, nanny=False) as (address, processes):
+        (tmp_path / "store").mkdir()
+
+        def leave(call, outcome):
+            processes[1].kill()
+
+        with contextlib.closing(connect(ClusterParams(kind=address, worker_timeout="3s"))) as cluster:
+            slow = calls(work.sleep_long, tmp_path / "store", n=2, shared={"seconds": 1})
+            with pytest.raises(ResourceError, match="no Dask worker"):
+                cluster.run(slow, leave)
+
+
+def test_a_worker_that_dies_is_replaced(tmp_path):
+    receipts = run(ClusterParams(memory_limit="1GiB"), calls(work.die_once, tmp_path))
+    assert len(receipts) == 6
+    assert (tmp_path / "died").exists()
+
+
+def test_a_chunk_that_kills_its_worker_again_and_again(tmp_path):
+    with pytest.raises(ResourceError, match="died 4 times") as caught:
+        run(ClusterParams(memory_limit="1GiB", workers=1), calls(work.always_die, tmp_path, n=1))
+    assert caught.value.where == "stage test, unit 0"
+    assert "1.00 GiB" in caught.value.why
+
+
+def test_memory_limit_names_memory_and_limit(tmp_path):
+    with pytest.raises(ResourceError, match="died 4 times") as caught:
+        run(ClusterParams(memory_limit="500MB", workers=1), calls(work.take_memory, tmp_path, n=1))
+    assert "of a limit of 477 MiB" in caught.value.why
+    assert "last memory seen 0 B" not in caught.value.why
+
+
+@pytest.mark.parametrize("kind", ["none", "local"])
+def test_errors_of_users_and_of_ours(tmp_path, kind):
+    params = ClusterParams(kind=kind, memory_limit="1GiB", workers=1)
+    with pytest.raises(DataError) as caught:
+        run(params, calls(work.refuse, tmp_path, n=1))
+    assert caught.value.where == "train.txt:7"
+    assert caught.value.fix == "correct it"
+    with pytest.raises(StageError, match="ZeroDivisionError: by accident") as failed:
+        run(params, calls(work.stumble, tmp_path, n=1))
+    assert failed.value.where == "stage test, unit 0"
+
+
+def test_no_wait_is_endless(tmp_path):
+    with pytest.raises(ResourceError, match="no task finished"):
+        run(ClusterParams(memory_limit="1GiB", workers=1, task_timeout="1s"), calls(work.sleep_long, tmp_path, n=1))
+
+
+def test_nobody_at_the_address(tmp_path):
+    with pytest.raises(ResourceError, match="no Dask cluster"):
+        run(ClusterParams(kind="tcp://127.0.0.1:9", worker_timeout="2s"), calls(work.write_squares, tmp_path))

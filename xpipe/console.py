@@ -1,0 +1,138 @@
+"""Tables and lines people read at the end of a command. Computes nothing it could be wrong about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from xpipe.units import format_bytes, format_seconds
+
+SYNTHETIC = "SYNTHETIC: a generated stand-in with the published shape, not the real dataset"
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, 110)  # a log has no edge to wrap at
+    return console
+
+
+def _table(*columns: str, numbers: tuple[str, ...] = (), title: str | None = None) -> Table:
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for name in columns:
+        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+    return table
+
+
+def show_results(results: dict) -> None:
+    """The table at the end of a run, then where the datasets are and what is in them."""
+    console = _console()
+    numbers = ("rows", "seconds", "peak memory")
+    table = _table("stage", "status", "rows", "seconds", "peak memory", "what", numbers=numbers, title=results["name"])
+    for stage in results["stages"]:
+        summary = stage["summary"]
+        peak = format_bytes(stage["peak_memory"]) if stage.get("peak_memory") else "-"
+        rows = f"{summary['rows']:,}" if "rows" in summary else "-"
+        table.add_row(
+            stage["stage"], stage["status"], rows, f"{stage['seconds']:.1f}", peak, describe(stage["stage"], summary)
+        )
+    console.print(table)
+    if results["synthetic"]:
+        console.print(f"[bold yellow]{SYNTHETIC}[/]")
+    for name, output in results["outputs"].items():
+        console.print(
+            f"  {name + '/':<10} {output['path']}  ({output['files']} files, {format_bytes(output['bytes'])})"
+        )
+    cached = all(stage["status"] == "cached" for stage in results["stages"])
+    ending = "everything was cached" if cached else "done"
+    console.print(f"{ending} in {format_seconds(results['seconds'])}; details: {results['out']}/results.json")
+
+
+def describe(stage: str, summary: dict) -> str:
+    """One line about what a stage made."""
+    if stage == "read":
+        return (
+            f"{summary['n_features']:,} features, {summary['n_labels']:,} labels; "
+            f"{summary['features_a_row']:.1f} features and {summary['labels_a_row']:.2f} labels a row"
+            + (f"; {summary['rejected']:,} bad rows dropped" if summary.get("rejected") else "")
+        )
+    if stage == "group":
+        size, labels = summary["samples_a_group"], summary["labels_a_group"]
+        return f"{summary['groups']:,} groups of {size:.1f} samples, {labels:.1f} labels each"
+    if stage == "emit":
+        lost = summary["filtered"]["labels_without_positives"]
+        kept = f"{summary['labels']:,} labels ({lost:,} without positives filtered), k = {summary['k']}"
+        return f"{kept}; {summary['labels_from']}"
+    if stage == "synth":
+        return f"stand-in of {summary['dataset']}, {format_bytes(summary['bytes'])}"
+    return ""
+
+
+def show_plan(pipeline: Any, decisions: list) -> None:
+    console = _console()
+    table = _table(
+        "stage", "status", "rows", "memory a worker", "why", numbers=("rows", "memory a worker"), title=pipeline.name
+    )
+    for decision in decisions:
+        rows, needed = decision.estimate.rows, decision.estimate.memory
+        table.add_row(
+            decision.step.stage.name,
+            "cached" if decision.cached else "[yellow]to do[/]",
+            f"{rows:,}" if rows is not None else "?",
+            f"about {format_bytes(needed)}" if needed is not None else "?",
+            decision.why,
+        )
+    console.print(table)
+
+
+def show_check(report: Any) -> None:
+    console = _console()
+    console.print(report.layout_sentence)
+    if report.synthetic:
+        console.print(f"[bold yellow]{SYNTHETIC}[/]")
+    table = _table("quantity", "published", "found", "", "note", numbers=("published", "found"), title=report.title)
+    for row in report.rows:
+        mark = {True: "[green]ok[/]", False: "[red]differs[/]", None: ""}[row.ok]
+        table.add_row(row.quantity, _figure(row.published), _figure(row.found), mark, row.note)
+    console.print(table)
+
+
+def _figure(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def show_written(paths: list[str]) -> None:
+    console = _console()
+    for path in paths:
+        console.print(f"wrote {path}")
+
+
+def show_synth(name: str, out: str, facts: dict) -> None:
+    console = _console()
+    console.print(f"[bold yellow]SYNTHETIC[/] stand-in of {name} written to {out}")
+    for key, value in facts.items():
+        if isinstance(value, int | float | str):
+            console.print(f"  {key.replace('_', ' ')}: {_figure(value)}")
+
+
+def show_cleaned(removed: list, dry_run: bool) -> None:
+    console = _console()
+    for item in removed:
+        console.print(
+            f"{'would remove' if dry_run else 'removed'} {item.name} ({format_bytes(item.bytes)}): {item.why}"
+        )
+    total = format_bytes(sum(item.bytes for item in removed))
+    console.print(f"{len(removed)} stages, {total} (files that a run's folder still links to stay on disk)")
+
+
+def show_doctor(checks: list) -> None:
+    console = _console()
+    table = _table("check", "", "found", "advice")
+    for item in checks:
+        mark = {True: "[green]ok[/]", False: "[red]no[/]", None: "-"}[item.ok]
+        table.add_row(item.name, mark, str(item.found), item.advice)
+    console.print(table)

@@ -1,0 +1,127 @@
+"""Streams of bytes (plain, gzip, any fsspec URL), and their blocks of whole lines, in bounded memory.
+
+Holds no grammar: what a line means is for `text` and its kernels.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import zlib
+from collections.abc import Iterator
+from typing import IO, Any
+
+from xpipe import files
+from xpipe.errors import DataError
+
+GZIP_MAGIC = b"\x1f\x8b"
+BLOCK_SIZE = 1 << 20  # bytes read at a time: a block and its parse stay in the processor's cache
+
+
+@contextlib.contextmanager
+def open_stream(path: str, *, start: int = 0, compressed: bool = False) -> Iterator[Any]:
+    """A binary stream at byte `start` of the (unpacked) file; missing files and broken gzip raise DataError."""
+    with contextlib.ExitStack() as stack:
+        try:
+            raw = stack.enter_context(files.open_read(path))
+            stream = stack.enter_context(gzip.GzipFile(fileobj=raw, mode="rb")) if compressed else raw
+            if start:
+                stream.seek(start)
+            yield stream
+        except FileNotFoundError as error:
+            raise DataError(
+                f"there is no file {path}", fix="check the path; relative paths start where you are"
+            ) from error
+        except PermissionError as error:
+            raise DataError(f"{path} may not be read", why=str(error), fix="check its permissions") from error
+        except IsADirectoryError as error:
+            raise DataError(f"{path} is a folder, not a file", fix="read_dataset(dir) reads a folder") from error
+        except EOFError as error:
+            raise DataError(
+                "the gzip file is cut short",
+                where=path,
+                why=str(error),
+                fix="copy or download it again; `gzip -t` tests it",
+            ) from error
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise DataError(
+                "the gzip file is damaged",
+                where=path,
+                why=str(error),
+                fix="copy or download it again; `gzip -t` tests it",
+            ) from error
+
+
+def is_compressed(path: str) -> bool:
+    """Whether the file is gzip, by its first bytes; DataError where a name in .gz promises what they do not keep."""
+    with open_stream(path) as stream:
+        magic = stream.read(2)
+    if magic == GZIP_MAGIC:
+        return True
+    if path.endswith(".gz") and magic:
+        raise DataError(
+            f"{path} is not gzip", why=f"it starts with {magic!r}", fix="rename it without .gz, or copy it again"
+        )
+    return False
+
+
+@contextlib.contextmanager
+def write_stream(path: str) -> Iterator[IO[bytes]]:
+    """A stream to a new file, gzip where the name ends in .gz, that appears under its name only when complete."""
+    path = os.fspath(path)
+    with files.open_write(path) as stream:
+        if not path.endswith(".gz"):
+            yield stream
+            return
+        # no name and no time inside: the same rows give the same bytes
+        with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as packed:
+            yield packed  # type: ignore[misc]
+
+
+def decompress(path: str, target_path: str) -> None:
+    """Unpack a gzip file into `target_path`, streamed; DataError where it is cut short or damaged."""
+    with open(target_path, "wb") as plain, open_stream(path, compressed=True) as packed:
+        while piece := packed.read(BLOCK_SIZE):
+            plain.write(piece)
+
+
+class LineReader:
+    """Gives whole lines of a stream, a block at a time; each block ends in a newline, added where the file has none."""
+
+    def __init__(self, stream: Any, n_bytes: int | None = None, block_size: int = BLOCK_SIZE):
+        self._stream, self._left, self._block_size = stream, n_bytes, block_size
+        self._tail = b""
+        self.newline_added = False  # after the last block: the file did not end in a newline
+
+    def read_into(self, buffer: bytearray) -> tuple[bytearray, int]:
+        """Fill `buffer`, or a larger one where a line does not fit; returns it and the bytes in it, 0 at the end."""
+        filled = len(self._tail)
+        buffer = _with_room(buffer, filled, self._block_size + 1)
+        buffer[:filled] = self._tail
+        self._tail = b""
+        while True:
+            wanted = self._block_size if self._left is None else min(self._block_size, self._left)
+            got = self._stream.readinto(memoryview(buffer)[filled : filled + wanted]) if wanted else 0
+            if not got:
+                if filled and buffer[filled - 1] != 10:
+                    buffer[filled] = 10
+                    filled += 1
+                    self.newline_added = True
+                return buffer, filled
+            if self._left is not None:
+                self._left -= got
+            end = buffer.rfind(b"\n", filled, filled + got) + 1
+            filled += got
+            if end:
+                self._tail = bytes(memoryview(buffer)[end:filled])
+                return buffer, end
+            buffer = _with_room(buffer, filled, self._block_size + 1)
+
+
+def _with_room(buffer: bytearray, filled: int, room: int) -> bytearray:
+    if len(buffer) >= filled + room:
+        return buffer
+    larger = bytearray(max(filled + room, 2 * len(buffer)))  # doubling: a row far longer than a block stays linear
+    larger[:filled] = memoryview(buffer)[:filled]
+    return larger

@@ -1,0 +1,102 @@
+"""scipy sparse npz files: read without pickles, written as a stream with the same bytes every time.
+
+Holds no dataset names (`X.trn.npz` and the like): those are in `dataset`.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import scipy.sparse as sp
+
+from xpipe.errors import DataError
+from xpipe.formats.blocks import open_stream, write_stream
+from xpipe.sparse import Triple, canonical
+
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can hold: files must not depend on the clock
+PIECE = 1 << 20  # entries written at a time
+
+
+def read_npz(path: str) -> sp.csr_matrix:
+    """A canonical float32 CSR matrix from a file of scipy.sparse.save_npz (any of its formats).
+
+    Raises DataError for object arrays (they would run code when loaded), damaged files and indices out of range.
+    """
+    path = os.fspath(path)
+    try:
+        with open_stream(path) as stream:
+            matrix = sp.load_npz(stream)
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        if "pickle" in str(error) or "Object arrays" in str(error):
+            raise DataError(
+                "the npz file holds object arrays",
+                where=path,
+                why="they are pickles, which can run any code when they are loaded",
+                fix="write the matrix again with scipy.sparse.save_npz",
+            ) from error
+        raise DataError(
+            "this is not a sparse matrix in npz",
+            where=path,
+            why=str(error),
+            fix="write it with scipy.sparse.save_npz; if that was done, copy it again: it may be cut short",
+        ) from error
+    if matrix.format in ("csr", "csc"):
+        _check_compressed(matrix, path)
+    return canonical(matrix, path)
+
+
+def _check_compressed(matrix, path: str) -> None:
+    """Refuse indptr and indices that compiled code would follow out of its arrays."""
+    n_major, n_minor = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
+    indptr, indices = matrix.indptr, matrix.indices
+    fits = len(indptr) == n_major + 1 and indptr[0] == 0 and indptr[-1] <= len(indices) == len(matrix.data)
+    if not fits or np.any(np.diff(indptr) < 0):
+        raise DataError("indptr does not fit the other arrays", where=path, fix="write the matrix again")
+    if len(indices) and (indices.min() < 0 or indices.max() >= n_minor):
+        bad = int(indices[(indices < 0) | (indices >= n_minor)][0])
+        raise DataError(
+            f"index {bad} is outside 0..{n_minor - 1}", where=path, fix="rebuild the matrix with its true shape"
+        )
+
+
+def write_npz(path: str, shape: tuple[int, int], parts: Callable[[], Iterable[Triple]]) -> None:
+    """Write CSR parts, one below the other, as one file that scipy.sparse.load_npz reads, in bounded memory.
+
+    `parts` is called three times and must give the same parts each time. The members are not compressed, and carry no
+    time: the same rows give the same bytes. Raises DataError where the parts do not add up to `shape`.
+    """
+    ends = [np.zeros(1, np.int64)]
+    for part in parts():
+        ends.append(part.indptr[1:] - part.indptr[0] + ends[-1][-1])
+    indptr = np.concatenate(ends)
+    if len(indptr) != shape[0] + 1:
+        raise DataError(f"the parts have {len(indptr) - 1:,} rows, the shape says {shape[0]:,}", where=os.fspath(path))
+    index = np.dtype(np.int32 if indptr[-1] < 2**31 else np.int64)  # scipy wants one integer type for both
+    with write_stream(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        n_entries = int(indptr[-1])
+        _write_member(archive, "indices", index, (n_entries,), _pieces(parts(), "indices"))
+        _write_member(archive, "indptr", index, indptr.shape, [indptr])
+        _write_member(archive, "format", np.dtype("S3"), (), [np.array(b"csr")])
+        _write_member(archive, "shape", np.dtype(np.int64), (2,), [np.array(shape)])
+        _write_member(archive, "data", np.dtype(np.float32), (n_entries,), _pieces(parts(), "values"))
+
+
+def _pieces(parts: Iterable[Triple], name: str) -> Iterator[np.ndarray]:
+    for part in parts:
+        first, last = int(part.indptr[0]), int(part.indptr[-1])
+        for start in range(first, last, PIECE):
+            yield getattr(part, name)[start : min(start + PIECE, last)]
+
+
+def _write_member(archive: zipfile.ZipFile, name: str, dtype: np.dtype, shape, pieces: Iterable[np.ndarray]) -> None:
+    info = zipfile.ZipInfo(f"{name}.npy", EPOCH)
+    info.external_attr = 0o644 << 16
+    with archive.open(info, "w", force_zip64=True) as member:
+        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(member, header)
+        for piece in pieces:
+            member.write(np.ascontiguousarray(piece, dtype).tobytes())

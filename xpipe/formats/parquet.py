@@ -1,0 +1,211 @@
+"""Parquet: the emitted dataset (one row a sample) and plain sparse matrices. The dimension travels in the schema.
+
+Columns of a dataset: sample int64, indices list<int32>, values list<float32>, labels list<int32>,
+label_scores list<float32>; of a matrix: sample, indices, values. Holds no filtering and no normalising.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+
+from xpipe import files
+from xpipe.errors import DataError
+from xpipe.formats.parts import concatenate
+from xpipe.sparse import Triple, canonical, to_matrix, to_triple
+
+DATASET_FORMAT = "1"
+_MATRIX = [("sample", pa.int64()), ("indices", pa.list_(pa.int32())), ("values", pa.list_(pa.float32()))]
+_DATASET = [*_MATRIX, ("labels", pa.list_(pa.int32())), ("label_scores", pa.list_(pa.float32()))]
+LABELS_SCHEMA = pa.schema(
+    [
+        ("label", pa.int32()),
+        ("original_label", pa.int32()),
+        ("name", pa.string()),
+        ("frequency", pa.int64()),
+        ("inverse_propensity", pa.float64()),
+    ]
+)
+
+
+class Row(NamedTuple):
+    """One sample of an emitted dataset."""
+
+    sample: int
+    indices: np.ndarray
+    values: np.ndarray
+    labels: np.ndarray
+    label_scores: np.ndarray
+
+
+def write_dataset_part(
+    path: str, samples: np.ndarray, features: Triple, labels: Triple, *, n_features: int, n_labels: int, row_group: int
+) -> dict:
+    """Write one file of an emitted dataset (label scores are the labels' values); returns rows, bytes, sha256."""
+    meta = {"xpipe.format": DATASET_FORMAT, "n_features": str(n_features), "n_labels": str(n_labels)}
+    schema = pa.schema(_DATASET, metadata=meta)
+    columns = [pa.array(samples, pa.int64()), *_lists(features), *_lists(labels)]
+    return _write(path, pa.Table.from_arrays(columns, schema=schema), row_group)
+
+
+def write_labels(path: str, columns: dict[str, np.ndarray | list]) -> dict:
+    """Write labels.parquet; `columns` as in LABELS_SCHEMA."""
+    return _write(path, pa.Table.from_pydict(columns, schema=LABELS_SCHEMA), 1 << 20)
+
+
+def _lists(triple: Triple) -> tuple[pa.Array, pa.Array]:
+    if triple.indptr[-1] >= 2**31:
+        raise DataError(
+            f"{int(triple.indptr[-1]):,} entries in one file",
+            why="Parquet lists have 32-bit offsets",
+            fix="lower data.part_rows",
+        )
+    offsets = pa.array(triple.indptr.astype(np.int32))
+    return (
+        pa.ListArray.from_arrays(offsets, pa.array(triple.indices, pa.int32())),
+        pa.ListArray.from_arrays(offsets, pa.array(triple.values, pa.float32())),
+    )
+
+
+def _write(path: str, table: pa.Table, row_group: int) -> dict:
+    sink = pa.BufferOutputStream()
+    # Index lists repeat their values, so a dictionary shrinks them; float values do not.
+    repeating = [name for name in table.schema.names if name in ("indices", "labels")]
+    columns = [f"{name}.list.element" for name in repeating]
+    pq.write_table(table, sink, row_group_size=row_group, compression="zstd", use_dictionary=columns or False)
+    content = sink.getvalue()
+    with files.open_write(path) as stream:
+        stream.write(content)
+    return {"rows": table.num_rows, "bytes": content.size, "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def dataset_files(folder: str, split: str) -> list[str]:
+    """Paths of a split's files in order. Raises DataError where the split or the dataset is not there."""
+    about = read_about(folder)
+    if split not in about["splits"]:
+        raise DataError(
+            f"no split {split!r} in {folder}", why=f"it has {', '.join(about['splits'])}", fix="name one of these"
+        )
+    return [files.join(folder, part["path"]) for part in about["splits"][split]["parts"]]
+
+
+def read_about(folder: str) -> dict:
+    """dataset.json of an emitted dataset."""
+    path = files.join(folder, "dataset.json")
+    if not files.exists(path):
+        raise DataError(
+            f"no emitted dataset in {folder}", why="dataset.json is missing", fix="give its tree/ or heads/ folder"
+        )
+    return json.loads(files.read_bytes(path))
+
+
+def iterate_rows(folder: str, split: str = "train") -> Iterator[Row]:
+    """The samples of an emitted dataset one by one, a row group in memory at a time."""
+    for _, samples, features, labels in iterate_groups(folder, split):
+        for row in range(len(samples)):
+            inside = slice(features.indptr[row], features.indptr[row + 1])
+            owned = slice(labels.indptr[row], labels.indptr[row + 1])
+            yield Row(
+                int(samples[row]),
+                features.indices[inside],
+                features.values[inside],
+                labels.indices[owned],
+                labels.values[owned],
+            )
+
+
+def iterate_groups(folder: str, split: str) -> Iterator[tuple[dict, np.ndarray, Triple, Triple]]:
+    """(schema metadata, samples, features, labels) of each row group."""
+    for path in dataset_files(folder, split):
+        with _open(path, _DATASET) as parquet:
+            meta = {key.decode(): value.decode() for key, value in (parquet.schema_arrow.metadata or {}).items()}
+            for group in range(parquet.num_row_groups):
+                table = parquet.read_row_group(group)
+                yield (
+                    meta,
+                    table["sample"].to_numpy(),
+                    _triple(table, "indices", "values"),
+                    _triple(table, "labels", "label_scores"),
+                )
+
+
+def read_split(folder: str, split: str = "train") -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """(X, Y) of an emitted dataset's split; Y's values are the label scores."""
+    about = read_about(folder)
+    groups = list(iterate_groups(folder, split))
+    features = concatenate([group[2] for group in groups])
+    labels = concatenate([group[3] for group in groups])
+    return to_matrix(features, about["n_features"]), to_matrix(labels, about["n_labels"])
+
+
+def write_matrix(path: str, matrix: sp.csr_matrix) -> None:
+    """Any sparse matrix as one Parquet file: sample, indices, values, with n_columns in the schema."""
+    triple = to_triple(canonical(matrix, path))
+    schema = pa.schema(_MATRIX, metadata={"xpipe.format": DATASET_FORMAT, "n_columns": str(matrix.shape[1])})
+    samples = pa.array(np.arange(triple.n_rows), pa.int64())
+    _write(path, pa.Table.from_arrays([samples, *_lists(triple)], schema=schema), 1 << 16)
+
+
+def read_matrix(path: str) -> sp.csr_matrix:
+    """A matrix written by `write_matrix`, or the features of one file of an emitted dataset."""
+    with _open(path, _MATRIX) as parquet:
+        meta = parquet.schema_arrow.metadata or {}
+        width = meta.get(b"n_columns") or meta.get(b"n_features")
+        if width is None:
+            raise DataError(
+                "a Parquet file without its number of columns",
+                where=path,
+                why="the schema's metadata has neither n_columns nor n_features",
+                fix="write it with xpipe.formats.write_sparse",
+            )
+        table = parquet.read(columns=["indices", "values"])
+    triple = _triple(table, "indices", "values")
+    indptr, indices, values = triple
+    return canonical(sp.csr_matrix((values, indices, indptr), shape=(len(indptr) - 1, int(width))), path)
+
+
+def _triple(table: pa.Table, indices: str, values: str) -> Triple:
+    pieces = []
+    for chunk, value_chunk in zip(table[indices].chunks, table[values].chunks, strict=True):
+        offsets = chunk.offsets.to_numpy().astype(np.int64)
+        inside = slice(int(offsets[0]), int(offsets[-1]))
+        pieces.append(
+            Triple(offsets - offsets[0], chunk.values.to_numpy()[inside], value_chunk.values.to_numpy()[inside])
+        )
+    return concatenate(pieces)
+
+
+class _open:
+    """A Parquet file with the columns wanted, or an error that says what it is instead."""
+
+    def __init__(self, path: str, columns: list):
+        self.path, self.columns = path, columns
+
+    def __enter__(self) -> pq.ParquetFile:
+        source = pa.memory_map(self.path) if files.is_local(self.path) else pa.BufferReader(files.read_bytes(self.path))
+        try:
+            self.file = pq.ParquetFile(source)
+        except pa.ArrowInvalid as error:
+            raise DataError(
+                "not a whole Parquet file", where=self.path, why=str(error), fix="write it again"
+            ) from error
+        have = {field.name: field.type for field in self.file.schema_arrow}
+        wrong = [name for name, kind in self.columns if have.get(name) != kind]
+        if wrong:
+            raise DataError(
+                f"a Parquet file without the columns {', '.join(wrong)}",
+                where=self.path,
+                why=f"it has {', '.join(f'{name} {kind}' for name, kind in have.items())}",
+                fix="columns wanted: " + ", ".join(f"{name} {kind}" for name, kind in self.columns),
+            )
+        return self.file
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()

@@ -1,0 +1,65 @@
+"""Groups of samples: who shares labels with whom. Each rule gives (Y1, Y2): membership and group_labels.
+
+Y1 (samples x groups) and Y2 (groups x labels) are CSR of ones. Holds no embedding and no assignment.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from xpipe.errors import ConfigError
+from xpipe.seeding import permutation
+from xpipe.sparse import Triple, canonical, check_shapes, to_matrix, to_triple
+
+
+def random_groups(Y: sp.csr_matrix, size: int, seed: int = 0) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Groups of `size` random samples, every sample in exactly one; the last group takes the rest.
+
+    Y: samples x labels. Raises ConfigError for a size below 1.
+    """
+    if size < 1:
+        raise ConfigError(f"group size must be at least 1, got {size}")
+    n_samples = Y.shape[0]
+    order = permutation(n_samples, seed, "group")
+    ids = np.empty(n_samples, dtype=np.int64)
+    ids[order] = np.arange(n_samples) // size
+    return given_groups(ids, Y)
+
+
+def given_groups(groups: np.ndarray | sp.spmatrix, Y: sp.csr_matrix) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Groups that are known: one id a sample (-1: in no group), or a membership matrix Y1 (samples x groups).
+
+    A group carries every label that one of its samples has.
+    """
+    if sp.issparse(groups):
+        membership = binarised(canonical(groups, "membership (Y1)"))
+    else:
+        membership = membership_of_ids(np.asarray(groups))
+    check_shapes(Y, Y=membership)
+    return membership, binarised(sp.csr_matrix(membership.T @ canonical(Y, "labels")))
+
+
+def membership_of_ids(ids: np.ndarray) -> sp.csr_matrix:
+    """Y1 of one group id a sample; -1 means no group."""
+    if len(ids) and ids.min() < -1:
+        raise ConfigError(f"group ids must be 0 or above, or -1 for no group; got {int(ids.min())}")
+    inside = ids >= 0
+    indptr = np.concatenate([[0], np.cumsum(inside)]).astype(np.int64)
+    n_groups = int(ids.max()) + 1 if inside.any() else 0
+    ones = np.ones(int(indptr[-1]), dtype=np.float32)
+    return to_matrix(Triple(indptr, ids[inside].astype(np.int32), ones), n_groups)
+
+
+def spread_labels(membership: sp.csr_matrix, group_labels: sp.csr_matrix) -> sp.csr_matrix:
+    """Every label of a sample's groups: Y1 @ Y2, binarised (the paper's Baseline)."""
+    return binarised(sp.csr_matrix(membership @ group_labels))
+
+
+def binarised(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    """The pattern of a matrix as ones, sorted, without the entries that are zero."""
+    matrix = sp.csr_matrix(matrix, copy=True)
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    triple = to_triple(matrix)
+    return to_matrix(triple._replace(values=np.ones(len(triple.values), dtype=np.float32)), matrix.shape[1])

@@ -1,0 +1,304 @@
+"""Runs the stages of a pipeline: decides what is cached and why not, hands units to the cluster, publishes, reports.
+
+Holds no arithmetic and no format: stages do the work, the store keeps it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xpipe import files, memory, store
+from xpipe.cluster import Call, Cluster, Outcome, connect
+from xpipe.errors import StageError
+from xpipe.stages.stage import Estimate, Produced
+from xpipe.store import Manifest, RunLock, Store
+from xpipe.units import parse_bytes
+from xpipe.wiring import Step, wire
+
+RESULTS = "results.json"
+TASKS_A_WORKER = 4  # enough that workers finish together, few enough that a task is worth its overhead
+
+
+@dataclass
+class Decision:
+    """What will happen to a step: its key and inputs when known, `cached` with its manifest, or to do, and why."""
+
+    step: Step
+    why: str
+    ingredients: dict | None = None
+    key: str | None = None
+    inputs: dict = field(default_factory=dict)
+    manifest: Manifest | None = None
+    estimate: Estimate = field(default_factory=Estimate)
+
+    @property
+    def cached(self) -> bool:
+        return self.manifest is not None
+
+
+def decide(step: Step, made: dict[str, Manifest], artifacts: Store, seed: int, last: dict[str, dict]) -> Decision:
+    """Is this step in the store already? `made` holds the finished steps before it."""
+    waiting = sorted({writer for writer in step.takes.values() if writer not in made})
+    if waiting:
+        return Decision(step, f"{' and '.join(waiting)} must run first")
+    inputs = {name: made[writer].artifacts[name] for name, writer in step.takes.items()}
+    ingredients = {
+        "stage": step.stage.name,
+        "version": step.stage.version,
+        "format": store.STORE_FORMAT,
+        "params": step.stage.identity(step.params, inputs, artifacts),
+        "inputs": {name: artifact.digest for name, artifact in inputs.items()},
+    }
+    if step.stage.seeded:
+        ingredients["seed"] = seed
+    key = store.content_key(ingredients)
+    decision = Decision(step, "", ingredients, key, inputs, estimate=step.stage.estimate(step.params, inputs))
+    manifest = artifacts.find(step.stage.name, key)
+    if manifest is not None:
+        damage = artifacts.damage(manifest)
+        if not damage:
+            decision.manifest, decision.why = manifest, "same data, parameters and version"
+        else:
+            decision.why = f"damaged: {damage}"
+        return decision
+    receipts = files.join(artifacts.folder(step.stage.name, key), store.RECEIPTS)
+    if files.is_folder(receipts):
+        done = sum(name.endswith(".json") for name in files.walk(receipts))
+        decision.why = f"interrupted: {done} units are done"
+    elif step.stage.name in last:
+        decision.why = "changed: " + "; ".join(differences(last[step.stage.name], ingredients)[:4])
+    else:
+        decision.why = "not run yet"
+    return decision
+
+
+def differences(old: Any, new: Any, path: str = "") -> list[str]:
+    """What changed between two ingredient trees, as `path: old -> new`; digests as `path: other content`."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        found = []
+        for name in sorted({*old, *new}):
+            found += differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
+        return found
+    if old == new:
+        return []
+    name = path.removeprefix("params.").removeprefix("inputs.")
+    if path.startswith("inputs.") or "digest" in path or "sha256" in path:
+        return [f"{name} has other content"]
+    return [f"{name}: {old} -> {new}"]
+
+
+def read_results(out: str) -> dict:
+    """The results.json of a run folder, or {} when there is none that can be read."""
+    path = files.join(files.local(out), RESULTS)
+    try:
+        return json.loads(files.read_bytes(path)) if files.exists(path) else {}
+    except ValueError:
+        return {}
+
+
+def _last_ingredients(out: str) -> dict[str, dict]:
+    return {stage["stage"]: stage["ingredients"] for stage in read_results(out).get("stages", [])}
+
+
+def _absolute(path: str) -> str:
+    path = files.local(path)
+    return os.path.abspath(path) if files.is_local(path) else path
+
+
+def plan(pipeline: Any) -> list[Decision]:
+    """What `run` would do, without doing anything."""
+    artifacts = Store(_absolute(pipeline.store))
+    last = _last_ingredients(pipeline.out)
+    made: dict[str, Manifest] = {}
+    decisions = []
+    for step in wire(pipeline):
+        decision = decide(step, made, artifacts, pipeline.seed, last)
+        if decision.manifest is not None:
+            made[step.stage.name] = decision.manifest
+        decisions.append(decision)
+    return decisions
+
+
+@dataclass
+class StageContext:
+    """What a stage sees while it runs; see `stages.stage.Context`."""
+
+    stage: str
+    params: Any
+    seed: int
+    inputs: dict
+    folder: str
+    cluster: Cluster
+    cluster_params: Any
+    bar: Any
+    warn: Callable[[str], None]
+    peak_bytes: int = 0
+    resumed: int = 0
+
+    def map(
+        self,
+        step: str,
+        function: Callable[[str, list[dict], dict], Iterator],
+        units: Sequence[dict],
+        shared: dict | None = None,
+        bytes_per_row: float = 0,
+    ) -> list[dict]:
+        done = store.read_receipts(self.folder, step)
+        pending = [unit for unit in units if unit["unit"] not in done]
+        self.bar.expect(sum(unit["rows"] for unit in units))
+        if len(pending) < len(units):
+            self.resumed += len(units) - len(pending)
+            self.bar.advance(sum(unit["rows"] for unit in units if unit["unit"] in done))
+        calls = [
+            Call(
+                f"stage {self.stage}, {step} {describe_range(chunk)}", function, self.folder, step, chunk, shared or {}
+            )
+            for chunk in self._chunks(pending, bytes_per_row)
+        ]
+
+        def on_done(call: Call, outcome: Outcome) -> None:
+            done.update(outcome.receipts)
+            self.peak_bytes = max(self.peak_bytes, outcome.peak_bytes)
+            self.bar.advance(sum(unit["rows"] for unit in call.units))
+
+        if calls:
+            self.cluster.run(calls, on_done)
+        missing = [unit["unit"] for unit in units if unit["unit"] not in done]
+        if missing:
+            raise StageError(f"stage {self.stage} left {len(missing)} units undone", where=f"{step} {missing[0]}")
+        return [done[unit["unit"]] for unit in units]
+
+    def _chunks(self, units: list[dict], bytes_per_row: float) -> Iterator[list[dict]]:
+        """Consecutive units of about `chunk_rows` rows together; how they are cut changes no byte of the output."""
+        rows = sum(unit["rows"] for unit in units)
+        limit = self.cluster_params.chunk_rows or max(1, rows // (TASKS_A_WORKER * self.cluster.workers))
+        if bytes_per_row:
+            limit = max(1, min(limit, int(parse_bytes(self.cluster_params.memory_limit) / 8 / bytes_per_row)))
+        chunk: list[dict] = []
+        for unit in units:
+            if chunk and sum(member["rows"] for member in chunk) + unit["rows"] > limit:
+                yield chunk
+                chunk = []
+            chunk.append(unit)
+        if chunk:
+            yield chunk
+
+
+def describe_range(units: list[dict]) -> str:
+    first, last = units[0]["unit"], units[-1]["unit"]
+    return first if first == last else f"{first} to {last}"
+
+
+def run(pipeline: Any, progress: Any, backend: Any) -> dict:
+    """Run a pipeline to its end; gives (and writes) results.json. The same call goes on where a stopped one was."""
+    started = time.monotonic()
+    steps = wire(pipeline)
+    out = _absolute(pipeline.out)
+    artifacts = Store(_absolute(pipeline.store))
+    with RunLock(out) as lock, contextlib.closing(connect(pipeline.cluster)) as cluster:
+        if lock.left_behind:
+            progress.note(
+                f"the run before (process {lock.left_behind.get('pid')}) did not finish; going on where it stopped"
+            )
+        last = _last_ingredients(out)
+        made: dict[str, Manifest] = {}
+        rows = []
+        for step in steps:
+            decision = decide(step, made, artifacts, pipeline.seed, last)
+            if decision.why.startswith("damaged"):
+                progress.warn(f"stage {step.stage.name} is {decision.why}; building it again")
+            record = _perform(step, decision, artifacts, pipeline, cluster, progress)
+            made[step.stage.name] = decision.manifest  # type: ignore[assignment]  # set by _perform
+            rows.append(record)
+        exported: dict[str, dict] = {}
+        for step in steps:
+            for name in step.stage.exports:
+                if name in made[step.stage.name].artifacts:
+                    exported.update(export(made[step.stage.name].artifacts[name], out))
+        for stale in read_results(out).get("outputs", {}).keys() - exported.keys():
+            files.remove(files.join(out, stale))  # an output this pipeline no longer has must not pass for a new one
+        results = {
+            "name": pipeline.name,
+            "synthetic": any(manifest.summary.get("synthetic", False) for manifest in made.values()),
+            "seed": pipeline.seed,
+            "pipeline": pipeline.model_dump(mode="json", exclude_none=True),
+            "stages": rows,
+            "outputs": exported,
+            "out": out,
+            "store": artifacts.path,
+            "backend": backend.summary(),
+            "cluster": cluster.describe(),
+            "versions": versions(),
+            "seconds": round(time.monotonic() - started, 3),
+            "peak_memory_main": memory.peak_bytes(),
+        }
+        files.write_bytes(files.join(out, RESULTS), store.dump_json(results))
+    return results
+
+
+def _perform(step: Step, decision: Decision, artifacts: Store, pipeline: Any, cluster: Cluster, progress: Any) -> dict:
+    """Make sure the step's manifest exists (in decision.manifest); gives its entry for results.json."""
+    started = time.monotonic()
+    name = step.stage.name
+    record: dict = {"stage": name, "key": decision.key, "status": "cached", "why": decision.why}
+    if decision.manifest is None:
+        assert decision.key is not None  # every step before it is made
+        assert decision.ingredients is not None
+        folder = artifacts.begin(name, decision.key)
+        bar = progress.stage(name, unit="rows")
+        context = StageContext(
+            name, step.params, pipeline.seed, decision.inputs, folder, cluster, pipeline.cluster, bar, progress.warn
+        )
+        memory.reset_peak()
+        produced: Produced = step.stage.run(context)
+        decision.manifest = artifacts.publish(
+            name, decision.key, decision.ingredients, produced.artifacts, produced.summary
+        )
+        for scratch in produced.scratch:
+            files.remove(files.join(folder, scratch))
+        bar.done()
+        record["status"] = "resumed" if context.resumed else "ran"
+        record["peak_memory"] = context.peak_bytes or memory.peak_bytes()
+    record["seconds"] = round(time.monotonic() - started, 3)
+    record["ingredients"] = decision.manifest.ingredients
+    record["summary"] = decision.manifest.summary
+    record["digests"] = {artifact: a.digest for artifact, a in decision.manifest.artifacts.items()}
+    return record
+
+
+def export(artifact: store.Artifact, out: str) -> dict[str, dict]:
+    """Lay an artifact's folders and files out in the run's folder, by hard links where possible, each in one step."""
+    outputs: dict[str, dict] = {}
+    for entry in artifact.files:
+        top, _, inner = entry["path"].split("/", 1)[1].partition("/")
+        output = outputs.setdefault(top, {"path": files.join(out, top), "files": 0, "bytes": 0})
+        output["files"] += 1
+        output["bytes"] += entry["bytes"]
+        new = files.join(out, f".{top}.new") if inner and files.is_local(out) else output["path"]
+        if inner and output["files"] == 1:
+            files.remove(new)
+        files.link_or_copy(files.join(artifact.folder, entry["path"]), files.join(new, inner) if inner else new)
+    for top, output in outputs.items():
+        new = files.join(out, f".{top}.new")
+        if files.is_local(out) and os.path.isdir(new):
+            files.remove(output["path"])
+            os.replace(new, output["path"])
+    return outputs
+
+
+def versions() -> dict[str, str]:
+    import platform
+    from importlib import metadata
+
+    from xpipe import __version__
+
+    names = ("numpy", "scipy", "numba", "pyarrow", "dask", "distributed")
+    return {"xpipe": __version__, "python": platform.python_version()} | {
+        name: metadata.version(name) for name in names
+    }

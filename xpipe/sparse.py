@@ -1,0 +1,127 @@
+"""The CSR rules every room relies on: sorted unique int32 indices, finite float32 values, int64 indptr in kernels.
+
+Holds no file reading and no algorithm of a paper.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from xpipe.errors import DataError
+
+
+class Triple(NamedTuple):
+    """Raw CSR arrays as kernels and files hold them: indptr int64, indices int32, values float32."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.indptr) - 1
+
+
+def to_matrix(triple: Triple, n_columns: int) -> sp.csr_matrix:
+    """A scipy CSR matrix over the triple's arrays, without copying indices and values."""
+    matrix = sp.csr_matrix((triple.n_rows, n_columns), dtype=np.float32)
+    index = np.int32 if triple.indptr[-1] < 2**31 else np.int64  # scipy wants one integer type for both
+    matrix.indptr = triple.indptr.astype(index, copy=False)
+    matrix.indices = triple.indices.astype(index, copy=False)
+    matrix.data = triple.values
+    matrix.has_sorted_indices = True
+    matrix.has_canonical_format = True
+    return matrix
+
+
+def to_triple(matrix: sp.csr_matrix) -> Triple:
+    """The raw arrays of a canonical CSR matrix in the storage types."""
+    return Triple(
+        matrix.indptr.astype(np.int64, copy=False),
+        matrix.indices.astype(np.int32, copy=False),
+        matrix.data.astype(np.float32, copy=False),
+    )
+
+
+def canonical(matrix, what: str = "matrix") -> sp.csr_matrix:
+    """CSR with sorted unique indices and finite float32 values.
+
+    Raises DataError where entries are duplicated, out of range, or not finite as float32; `what` names the matrix.
+    """
+    if not sp.issparse(matrix):
+        raise DataError(
+            f"{what} must be a scipy sparse matrix, not {type(matrix).__name__}",
+            fix="wrap it: scipy.sparse.csr_matrix(...)",
+        )
+    csr = sp.csr_matrix(matrix)
+    n_columns = csr.shape[1]
+    if n_columns >= 2**31:
+        raise DataError(f"{what} has {n_columns:,} columns", why="column indices are int32", fix="hash or drop columns")
+    if csr.nnz and (csr.indices.min() < 0 or csr.indices.max() >= n_columns):
+        raise DataError(
+            f"{what} has a column index outside 0..{n_columns - 1}", fix="rebuild the matrix with its true shape"
+        )
+    if not csr.has_sorted_indices:
+        csr = csr.sorted_indices()
+    step = np.diff(csr.indices)
+    step_inside_row = np.ones(len(step), dtype=bool)
+    ends = csr.indptr[1:-1]
+    step_inside_row[ends[(ends > 0) & (ends < csr.nnz)] - 1] = False
+    twice = np.flatnonzero((step == 0) & step_inside_row)
+    if len(twice):
+        row = int(np.searchsorted(csr.indptr, twice[0], side="right") - 1)
+        raise DataError(
+            f"{what} has an entry twice",
+            where=f"row {row}, column {int(csr.indices[twice[0]])}",
+            fix="matrix.sum_duplicates(), if adding them up is what you mean",
+        )
+    with np.errstate(over="ignore"):
+        values = csr.data.astype(np.float32, copy=False)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        row = int(np.searchsorted(csr.indptr, bad[0], side="right") - 1)
+        raise DataError(
+            f"{what} has a value that is not finite as float32: {csr.data[bad[0]]}",
+            where=f"row {row}, column {int(csr.indices[bad[0]])}",
+            fix="replace or drop it before reading",
+        )
+    return to_matrix(Triple(csr.indptr.astype(np.int64), csr.indices.astype(np.int32, copy=False), values), n_columns)
+
+
+def check_shapes(
+    X: sp.csr_matrix,
+    *,
+    Y: sp.csr_matrix | None = None,
+    Y1: sp.csr_matrix | None = None,
+    Y2: sp.csr_matrix | None = None,
+) -> None:
+    """Raise DataError unless features, labels, membership (Y1) and group_labels (Y2) fit each other."""
+    problems = []
+    if Y is not None and Y.shape[0] != X.shape[0]:
+        problems.append(f"features have {X.shape[0]:,} rows, labels {Y.shape[0]:,}")
+    if Y1 is not None and Y1.shape[0] != X.shape[0]:
+        problems.append(f"features have {X.shape[0]:,} rows, membership (Y1) {Y1.shape[0]:,}")
+    if Y1 is not None and Y2 is not None and Y1.shape[1] != Y2.shape[0]:
+        problems.append(f"membership (Y1) has {Y1.shape[1]:,} groups, group_labels (Y2) {Y2.shape[0]:,}")
+    if Y is not None and Y2 is not None and Y.shape[1] != Y2.shape[1]:
+        problems.append(f"labels have {Y.shape[1]:,} columns, group_labels (Y2) {Y2.shape[1]:,}")
+    if (Y1 is None) != (Y2 is None):
+        problems.append("membership (Y1) and group_labels (Y2) must be given together")
+    if problems:
+        raise DataError(
+            "the matrices do not fit each other",
+            why="; ".join(problems),
+            fix="X is samples x features, Y samples x labels, Y1 samples x groups, Y2 groups x labels",
+        )
+
+
+def row_norms(triple: Triple) -> np.ndarray:
+    """L2 norm of each row in float64; 0 for rows without entries."""
+    norms = np.zeros(triple.n_rows)
+    filled = np.flatnonzero(triple.indptr[1:] > triple.indptr[:-1])
+    if len(filled):  # reduceat would give an empty row its neighbour's first value
+        norms[filled] = np.sqrt(np.add.reduceat(triple.values.astype(np.float64) ** 2, triple.indptr[filled]))
+    return norms

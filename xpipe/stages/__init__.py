@@ -1,0 +1,13 @@
+"""The stages in the order of the data. One file a stage: orchestration only, no arithmetic, no parsing."""
+
+from __future__ import annotations
+
+from xpipe.stages.emit import EMIT
+from xpipe.stages.group import GROUP
+from xpipe.stages.read import READ
+from xpipe.stages.stage import Params, Stage
+from xpipe.stages.synth import SYNTH
+
+STAGES: tuple[Stage, ...] = (SYNTH, READ, GROUP, EMIT)
+
+__all__ = ["STAGES", "Params", "Stage"]

@@ -1,0 +1,95 @@
+"""What stands beside the emitted rows: labels.parquet and dataset.json. Runs at a worker; writes no rows."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+
+import numpy as np
+
+from xpipe import files
+from xpipe.formats.parquet import DATASET_FORMAT, write_labels
+from xpipe.stages.emit_rows import FREQUENCY
+from xpipe.store import dump_json
+
+
+def inverse_propensities(frequency: np.ndarray, n_rows: int, a: float, b: float) -> np.ndarray:
+    """1 + C (N_l + B)^-A with C = (log N - 1)(B + 1)^A (Jain et al. 2016), for N training rows; float64."""
+    c = (math.log(max(n_rows, 1)) - 1) * (b + 1) ** a
+    return 1 + c * (frequency + b) ** -a
+
+
+def initial_bias(n_labels: int, k: int) -> float | None:
+    """First entry of a DFT head's projection bias, sqrt(n) logit(k/n), so that training starts at probability k/n."""
+    if not 0 < k < n_labels:
+        return None
+    return math.sqrt(n_labels) * math.log(k / (n_labels - k))
+
+
+def label_names(shared: dict) -> list[str] | None:
+    """Names of the original labels, where the data has them."""
+    import json
+
+    folder, name = shared["names"]
+    path = files.join(folder, name, "labels.json")
+    return json.loads(files.read_bytes(path)) if files.exists(path) else None
+
+
+def kept_labels(folder: str) -> tuple[np.ndarray, np.ndarray]:
+    """(original numbers, frequencies) of the labels that stay."""
+    frequency = np.load(io.BytesIO(files.read_bytes(files.join(folder, FREQUENCY))), allow_pickle=False)
+    original = np.flatnonzero(frequency > 0)
+    return original, frequency[original]
+
+
+def describe_dataset(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
+    """Write labels.parquet and dataset.json of tree/ or heads/; gives their files and a summary."""
+    dataset, facts, params = unit["unit"], shared["facts"], shared["params"]
+    original, frequency = kept_labels(folder)
+    names = label_names(shared)
+    columns: dict[str, np.ndarray | list] = {
+        "label": np.arange(len(original), dtype=np.int32),
+        "original_label": original.astype(np.int32),
+        "name": [names[label] for label in original] if names else [None] * len(original),
+        "frequency": frequency,
+        "inverse_propensity": inverse_propensities(
+            frequency, facts["rows"]["train"], params["propensity_a"], params["propensity_b"]
+        ),
+    }
+    top = f"datasets/{dataset}"
+    labels_entry = {"path": f"{top}/labels.parquet", **write_labels(files.join(folder, top, "labels.parquet"), columns)}
+    splits: dict[str, dict] = {}
+    for part in unit["parts"]:
+        listed = splits.setdefault(part["split"], {"rows": 0, "parts": []})
+        listed["rows"] += part["rows"]
+        entry = {key: part[key] for key in ("rows", "bytes", "sha256")}
+        listed["parts"].append({"path": part["path"].removeprefix(top + "/"), **entry})
+    about = {
+        "format": DATASET_FORMAT,
+        "dataset": dataset,
+        "n_features": shared["n_features"],
+        "n_labels": facts["labels_kept"],
+        "n_original_labels": shared["n_labels"],
+        "splits": splits,
+        "labels": {"path": "labels.parquet", "sha256": labels_entry["sha256"]},
+        "labels_from": shared["train_labels"]["sentence"],
+        "labels_a_row": facts["labels_a_row"],
+        "k": facts["k"],
+        "k_percentiles": facts["k_percentiles"],
+        "filtered": facts["filtered"],
+        "propensity": {"a": params["propensity_a"], "b": params["propensity_b"]},
+        "rows_normalised": dataset == "tree",
+        "shuffled": dataset == "heads",
+        "synthetic": shared["synthetic"],
+        "provenance": unit["provenance"],
+    }
+    if dataset == "heads":
+        about["label_order"] = "original"
+        about["dft_initial_bias"] = initial_bias(facts["labels_kept"], facts["k"])
+    content = dump_json(about)
+    path = f"{top}/dataset.json"
+    files.write_bytes(files.join(folder, path), content)
+    entry = {"path": path, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    size = sum(part["bytes"] for part in unit["parts"])
+    return [labels_entry, entry], {"rows": {split: s["rows"] for split, s in splits.items()}, "bytes": size}

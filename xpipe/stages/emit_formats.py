@@ -1,0 +1,80 @@
+"""The emitted rows as files of other trainers: XMC text, npz with the PECOS names, svmlight. Streams, at a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from xpipe import files
+from xpipe.formats.npz import write_npz
+from xpipe.formats.xmc_text import format_blocks
+from xpipe.sparse import Triple
+from xpipe.stages.emit_about import kept_labels, label_names
+from xpipe.stages.emit_rows import emitted_rows
+from xpipe.stages.matrices import open_matrix
+
+SHORT = {"train": "trn", "test": "tst", "dev": "dev"}  # PECOS names
+SVMLIGHT_BASE = 1  # LIBSVM's own tools refuse a feature 0
+
+
+def write_file(folder: str, unit: dict, shared: dict) -> list[str]:
+    """Write the file(s) of one format and split (split None: label names); gives their paths relative to `folder`."""
+    top = f"datasets/{unit['format']}"
+    if unit["split"] is None:
+        return [_write_names(folder, f"{top}/labels.txt", shared)]
+    return _WRITERS[unit["format"]](folder, top, unit["split"], shared)
+
+
+def _parts(folder: str, split: str, shared: dict) -> Iterator[tuple[Triple, Triple]]:
+    starts = open_matrix(shared["features"], split).starts
+    for start, stop in pairwise(starts):
+        _, features, labels = emitted_rows(folder, shared, split, np.arange(start, stop))
+        yield features, labels._replace(values=np.ones(len(labels.indices), dtype=np.float32))
+
+
+def _write_xmc(folder: str, top: str, split: str, shared: dict) -> list[str]:
+    path = f"{top}/{split}.txt"
+    with files.open_write(files.join(folder, path)) as stream:
+        facts = shared["facts"]
+        stream.write(f"{facts['rows'][split]} {shared['n_features']} {facts['labels_kept']}\n".encode())
+        for features, labels in _parts(folder, split, shared):
+            for block in format_blocks(features, labels):
+                stream.write(block)
+    return [path]
+
+
+def _write_svmlight(folder: str, top: str, split: str, shared: dict) -> list[str]:
+    path = f"{top}/{split}.svm"
+    with files.open_write(files.join(folder, path)) as stream:
+        for features, labels in _parts(folder, split, shared):
+            for block in format_blocks(features, labels, index_base=SVMLIGHT_BASE):
+                stream.write(block)
+    return [path]
+
+
+def _write_npz(folder: str, top: str, split: str, shared: dict) -> list[str]:
+    rows, n_labels = shared["facts"]["rows"][split], shared["facts"]["labels_kept"]
+    paths = [f"{top}/X.{SHORT[split]}.npz", f"{top}/Y.{SHORT[split]}.npz"]
+
+    def features() -> Iterator[Triple]:
+        return (part[0] for part in _parts(folder, split, shared))
+
+    def labels() -> Iterator[Triple]:
+        return (part[1] for part in _parts(folder, split, shared))
+
+    write_npz(files.join(folder, paths[0]), (rows, shared["n_features"]), features)
+    write_npz(files.join(folder, paths[1]), (rows, n_labels), labels)
+    return paths
+
+
+def _write_names(folder: str, path: str, shared: dict) -> str:
+    original, _ = kept_labels(folder)
+    names = label_names(shared)
+    lines = [names[label] if names else f"label {label}" for label in original]
+    files.write_bytes(files.join(folder, path), "".join(f"{line}\n" for line in lines).encode())
+    return path
+
+
+_WRITERS = {"xmc": _write_xmc, "npz": _write_npz, "svmlight": _write_svmlight}

@@ -1,0 +1,140 @@
+"""Stage group: labels of single samples become labels of groups of samples. The rules themselves are `grouping`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from xpipe import files
+from xpipe.stages.matrices import entries_of, locate, matrix_about, open_matrix, part_path, part_rows, rows_of
+from xpipe.stages.stage import Estimate, Params, Produced, Stage
+
+
+class GroupParams(Params):
+    """Section `group`: which samples share their labels."""
+
+    rule: Literal["random", "given"]
+    size: int | None = Field(default=None, ge=1)  # rule random: samples a group
+    file: str | None = None  # rule given: one group id a line, or a membership matrix (Y1)
+
+    @model_validator(mode="after")
+    def _complete(self) -> GroupParams:
+        needs, refuses = ("size", "file") if self.rule == "random" else ("file", "size")
+        if getattr(self, needs) is None:
+            raise ValueError(f"rule {self.rule} needs `{needs}`")
+        if getattr(self, refuses) is not None:
+            raise ValueError(f"rule {self.rule} takes no `{refuses}`")
+        return self
+
+
+def identity(params: GroupParams, inputs: dict, store: Any) -> dict:
+    if params.rule == "random":
+        return {"rule": "random", "size": params.size}
+    path = files.local(str(params.file))
+    if not files.exists(path):
+        from xpipe.errors import DataError
+
+        raise DataError(
+            "the group file is not there", where=path, fix="check group.file; paths start at the current folder"
+        )
+    return {"rule": "given", "file_digest": store.digest_inputs([path])[path]}
+
+
+def estimate(params: GroupParams, inputs: dict) -> Estimate:
+    labels = inputs["labels"]
+    return Estimate(rows_of(labels, "train"), 200 * 2**20 + 60 * entries_of(labels, "train"))
+
+
+def run(context: Any) -> Produced:
+    labels = context.inputs["labels"]
+    n_samples = rows_of(labels, "train")
+    shared = {
+        "labels": locate(labels),
+        "params": context.params.model_dump(mode="json"),
+        "seed": context.seed,
+        "part_rows": labels.about["part_rows"],
+        "cuts": part_rows(labels, "train"),
+    }
+    (receipt,) = context.map("groups", make_groups, [{"unit": "train", "rows": n_samples}], shared)
+    facts = receipt["result"]
+    entries = receipt["files"]
+    part = labels.about["part_rows"]
+    return Produced(
+        {
+            "membership": (
+                [entry for entry in entries if entry["path"].startswith("membership/")],
+                matrix_about(facts["groups"], part, {"train": n_samples}),
+            ),
+            "group_labels": (
+                [entry for entry in entries if entry["path"].startswith("group_labels/")],
+                matrix_about(labels.about["n_columns"], part, {"train": facts["groups"]}),
+            ),
+        },
+        {"rows": n_samples, **facts},
+    )
+
+
+def make_groups(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
+    """Both matrices in one unit: labels are small next to features. Membership parts cut as the features are."""
+    import numpy as np
+
+    from xpipe import grouping
+    from xpipe.formats.parts import slice_rows, write_part
+    from xpipe.sparse import to_matrix, to_triple
+
+    stored = open_matrix(shared["labels"], "train")
+    Y = to_matrix(stored.load(), stored.n_columns)
+    params = shared["params"]
+    if params["rule"] == "random":
+        Y1, Y2 = grouping.random_groups(Y, params["size"], shared["seed"])
+    else:
+        from xpipe.formats import read_membership
+
+        given = read_membership(files.local(params["file"]), samples=stored.samples())
+        Y1, Y2 = grouping.given_groups(given, Y)
+    entries = []
+    n_groups = Y2.shape[0]
+    group_cuts = [min(shared["part_rows"], n_groups - start) for start in range(0, n_groups, shared["part_rows"])] or [
+        0
+    ]
+    for name, matrix, cuts, numbers in (
+        ("membership", Y1, shared["cuts"], stored.samples()),
+        ("group_labels", Y2, group_cuts, np.arange(n_groups)),
+    ):
+        triple, start = to_triple(matrix), 0
+        for index, rows in enumerate(cuts):
+            path = part_path(name, "train", index)
+            facts = write_part(
+                files.join(folder, path), numbers[start : start + rows], slice_rows(triple, start, start + rows)
+            )
+            entries.append({"path": path, "split": "train", **facts})
+            start += rows
+    sizes = np.bincount(Y1.indices, minlength=n_groups)
+    yield (
+        units[0]["unit"],
+        entries,
+        {
+            "groups": n_groups,
+            "samples_in_no_group": int((np.diff(Y1.indptr) == 0).sum()),
+            "samples_a_group": round(float(Y1.nnz / n_groups), 3) if n_groups else 0.0,
+            "largest_group": int(sizes.max()) if n_groups else 0,
+            "labels_a_group": round(float(Y2.nnz / n_groups), 3) if n_groups else 0.0,
+            "groups_without_labels": int((np.diff(Y2.indptr) == 0).sum()),
+        },
+    )
+
+
+GROUP = Stage(
+    name="group",
+    section="group",
+    version=1,
+    reads=("labels",),
+    writes=("membership", "group_labels"),
+    params=GroupParams,
+    run=run,
+    seeded=True,
+    identity=identity,
+    estimate=estimate,
+)

@@ -1,0 +1,90 @@
+"""What a stage is: a declaration (name, version, reads, writes, params) and functions. Knows no particular stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Params(BaseModel):
+    """Base of every section of a pipeline file: unknown keys are errors, values do not change after validation."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass
+class Produced:
+    """What a stage made: {artifact: (files, facts)}, a summary for people, folders to remove once it is published."""
+
+    artifacts: dict[str, tuple[list[dict], dict]]
+    summary: dict = field(default_factory=dict)
+    scratch: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a stage will take: rows it works on and bytes of memory a worker needs (None: not known yet)."""
+
+    rows: int | None = None
+    memory: int | None = None
+
+
+class Context(Protocol):
+    """What a stage's `run` may use. `inputs` maps artifact names to finished artifacts."""
+
+    params: Any
+    seed: int
+    inputs: dict[str, Any]
+    folder: str
+
+    def map(
+        self, step: str, function: Callable, units: Sequence[dict], shared: dict | None = None, bytes_per_row: float = 0
+    ) -> list[dict]:
+        """Run `function(folder, units, shared)` over units (dicts with `unit` and `rows`) in chunks; receipts in order.
+
+        Units finished by an earlier, interrupted run are not done again.
+        """
+        ...
+
+    def warn(self, text: str) -> None: ...
+
+
+def _whole_section(params: Any, inputs: dict, store: Any) -> dict:
+    return params.model_dump(mode="json")
+
+
+def _unknown(params: Any, inputs: dict) -> Estimate:
+    return Estimate()
+
+
+def _switched_on(params: Any) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of a pipeline.
+
+    `reads` names artifacts: "a|b+c" means the first alternative (a, else b and c together) that earlier stages write;
+    a trailing "?" means it may be absent. `version` goes up when the output for the same input changes.
+    `provides(params)` narrows `writes` to what this pipeline really gets. `identity(params, inputs, store)` is what
+    the output depends on besides inputs, seed and version: never a path. `exports` lists artifacts that are laid out
+    in the run's folder.
+    """
+
+    name: str
+    section: str  # the key of the pipeline file that switches it on
+    version: int
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    params: type[Params]
+    run: Callable[[Any], Produced]
+    seeded: bool = False
+    exports: tuple[str, ...] = ()
+    enabled: Callable[[Any], bool] = _switched_on
+    provides: Callable[[Any], tuple[str, ...]] | None = None
+    identity: Callable[[Any, dict, Any], dict] = _whole_section
+    estimate: Callable[[Any, dict], Estimate] = _unknown
