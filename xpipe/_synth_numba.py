@@ -88,8 +88,9 @@ def draw_in_topic(bits, topic, topic_indptr, topic_limit, topic_label):
 
 
 @jit
-def draw_labels(state, chosen, n_given, first, second, p_stray, topic_indptr, topic_limit, topic_label,
-                any_threshold, any_alias):
+def draw_labels(
+    state, chosen, n_given, first, second, p_stray, topic_indptr, topic_limit, topic_label, any_threshold, any_alias
+):
     """Fill `chosen` (its first n_given entries are given) with distinct labels of two topics; returns the generator."""
     n = n_given
     in_vain = 0

@@ -117,11 +117,11 @@ def synth(options: dict, name: str, out: str, seed: int) -> None:
     """Write a stand-in of the dataset NAME (e.g. eurlex-4k) to the folder OUT."""
     from xpipe import console
     from xpipe.progress import Progress
-    from xpipe.synth import synthesize
+    from xpipe.synth import plan_pieces, synthesize
 
     with Progress(mode=options["progress"]) as progress:
-        bar = progress.stage(f"synth {name}", unit="rows")
-        facts = synthesize(name, out, seed, progress=bar)
+        bar = progress.stage(f"synth {name}", total=sum(piece.n_rows for piece in plan_pieces(name)), unit="rows")
+        facts = synthesize(name, out, seed, progress=lambda done, _: bar.advance(done - bar.count))
     console.show_synth(name, out, facts)
 
 

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import queue
+import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -243,7 +244,7 @@ class DaskCluster:
         one_thread = dict.fromkeys(
             ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
         )
-        with dask.config.set(settings):
+        with dask.config.set(settings), _interrupts_for_us_alone():
             self._cluster = LocalCluster(
                 n_workers=self.params.workers,
                 threads_per_worker=1,
@@ -308,6 +309,22 @@ class DaskCluster:
         if self.params.kind == "local":
             return {"kind": "local", "workers": self.workers, "memory_limit": self.memory_limit}
         return {"kind": "scheduler", "workers": self.workers}
+
+
+@contextlib.contextmanager
+def _interrupts_for_us_alone() -> Iterator[None]:
+    """Threads and processes started inside never see Ctrl-C: this process stops them in good order.
+
+    A thread inherits the mask of blocked signals and hands it on to the worker processes it starts, at once or later.
+    """
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # starting it unblocks signals again, so it must not start inside
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def describe_worker(folder: str) -> dict:

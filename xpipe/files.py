@@ -6,6 +6,7 @@ Knows nothing of stages, keys or formats.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import secrets
@@ -17,7 +18,7 @@ from typing import IO, Any
 from xpipe.errors import ResourceError
 
 # A put to these becomes visible only when it is complete; a rename there would be a copy.
-OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "memory")
+OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl")
 BLOCK = 1 << 22
 
 
@@ -31,11 +32,16 @@ def local(path: str) -> str:
 
 
 def join(path: str, *names: str) -> str:
-    return "/".join([path.rstrip("/") or "/", *names]) if names else path
+    if not names:
+        return path
+    if not path or path.endswith("://"):  # the current folder, or the root of a remote one
+        return path + "/".join(names)
+    return "/".join([path.rstrip("/"), *names])
 
 
 def parent(path: str) -> str:
-    return path.rstrip("/").rpartition("/")[0] or "."
+    top, slash, _ = path.rstrip("/").rpartition("/")
+    return top or slash or "."
 
 
 def basename(path: str) -> str:
@@ -45,7 +51,9 @@ def basename(path: str) -> str:
 def _filesystem(path: str) -> tuple[Any, str]:
     from fsspec.core import url_to_fs
 
-    return url_to_fs(path)
+    fs, name = url_to_fs(path)
+    fs.invalidate_cache()  # other processes write there too: a listing of a moment ago may be wrong by now
+    return fs, name
 
 
 def exists(path: str) -> bool:
@@ -76,7 +84,6 @@ def listing(folder: str) -> list[str]:
     fs, name = _filesystem(folder)
     if not fs.isdir(name):
         return []
-    fs.invalidate_cache(name)
     return sorted(basename(found) for found in fs.ls(name, detail=False) if found.rstrip("/") != name.rstrip("/"))
 
 
@@ -90,7 +97,6 @@ def walk(folder: str) -> Iterator[str]:
         return
     fs, name = _filesystem(folder)
     if fs.isdir(name):
-        fs.invalidate_cache(name)
         yield from sorted(full[len(name.rstrip("/")) + 1 :] for full in fs.find(name))
 
 
@@ -113,22 +119,28 @@ def read_bytes(path: str) -> bytes:
 @contextlib.contextmanager
 def open_write(path: str) -> Iterator[IO[bytes]]:
     """A file that appears under its name only when it is complete and on disk; on an error nothing is left behind."""
+    path = local(path)
     if not is_local(path):
         fs, name = _filesystem(path)
         whole = path.split("://", 1)[0] in OBJECT_STORES
         target = name if whole else join(parent(name), _temporary(basename(name)))
-        fs.makedirs(parent(name), exist_ok=True)
+        if not whole:  # object stores have no folders, and would make a bucket of a mistyped name
+            fs.makedirs(parent(name), exist_ok=True)
         stream = fs.open(target, "wb")
         try:
             yield stream
+            stream.close()
         except BaseException:
-            if whole and hasattr(stream, "discard"):
-                stream.discard()  # an unfinished upload, not an empty object
-            else:
-                stream.close()
-                fs.rm(target)
+            with contextlib.suppress(Exception):  # the error that matters is the one on its way
+                if whole:
+                    stream.closed = True  # or its finaliser would upload what there is
+                    stream.discard()
+                else:
+                    stream.close()
+            if not whole:
+                with contextlib.suppress(Exception):
+                    fs.rm(target)
             raise
-        stream.close()
         if not whole:
             fs.mv(target, name)
         return
@@ -144,7 +156,7 @@ def open_write(path: str) -> Iterator[IO[bytes]]:
     except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
-        if isinstance(error, OSError) and error.errno == 28:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise ResourceError(
                 "the disk is full", where=path, why=str(error), fix="free some space and give the same command again"
             ) from error
@@ -209,13 +221,13 @@ def is_abandoned(name: str) -> bool:
     parts = name.rsplit(".", 4)
     if len(parts) != 5 or not name.startswith(".") or parts[4] != "tmp" or parts[1] != _host():
         return False
-    return parts[2].isdigit() and not is_alive(int(parts[2]))
+    return parts[2].isdecimal() and not is_alive(int(parts[2]))
 
 
 def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # the latter: no system gives such a number
         return False
     except PermissionError:
         return True

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.errors import ConfigError
+from xpipe.errors import ConfigError, DataError
 from xpipe.seeding import permutation
-from xpipe.sparse import Triple, canonical, check_shapes, to_matrix, to_triple
+from xpipe.sparse import Triple, canonical, to_matrix, to_triple
 
 
 def random_groups(Y: sp.csr_matrix, size: int, seed: int = 0) -> tuple[sp.csr_matrix, sp.csr_matrix]:
@@ -30,20 +30,36 @@ def random_groups(Y: sp.csr_matrix, size: int, seed: int = 0) -> tuple[sp.csr_ma
 def given_groups(groups: np.ndarray | sp.spmatrix, Y: sp.csr_matrix) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     """Groups that are known: one id a sample (-1: in no group), or a membership matrix Y1 (samples x groups).
 
-    A group carries every label that one of its samples has.
+    A group carries every label that one of its samples has, whatever its weight. Raises DataError where the groups
+    are not those of the samples, or ids are not whole numbers from -1 on.
     """
     if sp.issparse(groups):
         membership = binarised(canonical(groups, "membership (Y1)"))
     else:
         membership = membership_of_ids(np.asarray(groups))
-    check_shapes(Y, Y=membership)
-    return membership, binarised(sp.csr_matrix(membership.T @ canonical(Y, "labels")))
+    if membership.shape[0] != Y.shape[0]:
+        raise DataError(
+            "groups and labels do not fit each other",
+            why=f"groups are given for {membership.shape[0]:,} samples, labels for {Y.shape[0]:,}",
+            fix="give one group id, or one row of the membership matrix, for each row of the labels",
+        )
+    return membership, spread_labels(sp.csr_matrix(membership.T), canonical(Y, "labels"))
 
 
 def membership_of_ids(ids: np.ndarray) -> sp.csr_matrix:
     """Y1 of one group id a sample; -1 means no group."""
-    if len(ids) and ids.min() < -1:
-        raise ConfigError(f"group ids must be 0 or above, or -1 for no group; got {int(ids.min())}")
+    if ids.ndim != 1 or (ids.dtype.kind not in "iu" and len(ids)):
+        raise DataError(
+            f"group ids must be one whole number a sample, not an array of {ids.dtype} with shape {ids.shape}",
+            fix="ids.astype(np.int64)",
+        )
+    if len(ids) and (ids.min() < -1 or ids.max() >= 2**31 - 1):
+        wrong = int(np.argmax((ids < -1) | (ids >= 2**31 - 1)))
+        raise DataError(
+            f"group ids must be from 0 to {2**31 - 2:,}, or -1 for no group; got {int(ids[wrong])}",
+            where=f"sample {wrong}",
+            fix="number the groups from 0 on",
+        )
     inside = ids >= 0
     indptr = np.concatenate([[0], np.cumsum(inside)]).astype(np.int64)
     n_groups = int(ids.max()) + 1 if inside.any() else 0
@@ -53,7 +69,12 @@ def membership_of_ids(ids: np.ndarray) -> sp.csr_matrix:
 
 def spread_labels(membership: sp.csr_matrix, group_labels: sp.csr_matrix) -> sp.csr_matrix:
     """Every label of a sample's groups: Y1 @ Y2, binarised (the paper's Baseline)."""
-    return binarised(sp.csr_matrix(membership @ group_labels))
+    return binarised(sp.csr_matrix(_pattern(membership) @ _pattern(group_labels)))
+
+
+def _pattern(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    """Ones where a matrix is not zero: weights in a product could cancel or vanish. Shares the indices."""
+    return sp.csr_matrix(((matrix.data != 0).astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def binarised(matrix: sp.csr_matrix) -> sp.csr_matrix:

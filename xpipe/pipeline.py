@@ -15,7 +15,7 @@ from typing import Any
 
 from xpipe import files, memory, store
 from xpipe.cluster import Call, Cluster, Outcome, connect
-from xpipe.errors import StageError
+from xpipe.errors import ResourceError, StageError
 from xpipe.stages.stage import Estimate, Produced
 from xpipe.store import Manifest, RunLock, Store
 from xpipe.units import parse_bytes
@@ -148,6 +148,7 @@ class StageContext:
         units: Sequence[dict],
         shared: dict | None = None,
         bytes_per_row: float = 0,
+        apart: bool = False,
     ) -> list[dict]:
         done = store.read_receipts(self.folder, step)
         pending = [unit for unit in units if unit["unit"] not in done]
@@ -159,7 +160,7 @@ class StageContext:
             Call(
                 f"stage {self.stage}, {step} {describe_range(chunk)}", function, self.folder, step, chunk, shared or {}
             )
-            for chunk in self._chunks(pending, bytes_per_row)
+            for chunk in ([[unit] for unit in pending] if apart else self._chunks(pending, bytes_per_row))
         ]
 
         def on_done(call: Call, outcome: Outcome) -> None:
@@ -249,27 +250,56 @@ def _perform(step: Step, decision: Decision, artifacts: Store, pipeline: Any, cl
     record: dict = {"stage": name, "key": decision.key, "status": "cached", "why": decision.why}
     if decision.manifest is None:
         assert decision.key is not None  # every step before it is made
-        assert decision.ingredients is not None
-        folder = artifacts.begin(name, decision.key)
-        bar = progress.stage(name, unit="rows")
-        context = StageContext(
-            name, step.params, pipeline.seed, decision.inputs, folder, cluster, pipeline.cluster, bar, progress.warn
-        )
-        memory.reset_peak()
-        produced: Produced = step.stage.run(context)
-        decision.manifest = artifacts.publish(
-            name, decision.key, decision.ingredients, produced.artifacts, produced.summary
-        )
-        for scratch in produced.scratch:
-            files.remove(files.join(folder, scratch))
-        bar.done()
-        record["status"] = "resumed" if context.resumed else "ran"
-        record["peak_memory"] = context.peak_bytes or memory.peak_bytes()
+        damaged = decision.why.startswith("damaged")
+        with _sole_builder(artifacts.folder(name, decision.key), progress):
+            decision.manifest = None if damaged else artifacts.find(name, decision.key)  # built while we waited?
+            if decision.manifest is None:
+                record |= _build(step, decision, artifacts, pipeline, cluster, progress)
+    assert decision.manifest is not None
     record["seconds"] = round(time.monotonic() - started, 3)
     record["ingredients"] = decision.manifest.ingredients
     record["summary"] = decision.manifest.summary
     record["digests"] = {artifact: a.digest for artifact, a in decision.manifest.artifacts.items()}
     return record
+
+
+def _build(step: Step, decision: Decision, artifacts: Store, pipeline: Any, cluster: Cluster, progress: Any) -> dict:
+    """Run a stage and publish what it made; gives how it went."""
+    name, key, ingredients = step.stage.name, decision.key, decision.ingredients
+    assert key is not None
+    assert ingredients is not None
+    folder = artifacts.begin(name, key)
+    bar = progress.stage(name, unit="rows")
+    context = StageContext(
+        name, step.params, pipeline.seed, decision.inputs, folder, cluster, pipeline.cluster, bar, progress.warn
+    )
+    memory.reset_peak()
+    produced: Produced = step.stage.run(context)
+    decision.manifest = artifacts.publish(name, key, ingredients, produced.artifacts, produced.summary)
+    for scratch in produced.scratch:
+        files.remove(files.join(folder, scratch))
+    bar.done()
+    status = "resumed" if context.resumed else "ran"
+    return {"status": status, "peak_memory": context.peak_bytes or memory.peak_bytes()}
+
+
+@contextlib.contextmanager
+def _sole_builder(folder: str, progress: Any) -> Iterator[None]:
+    """Hold a stage's folder; wait for another run that is building the very same artifacts. Its death ends the wait."""
+    told = False
+    while True:
+        try:
+            lock = RunLock(folder).__enter__()
+            break
+        except ResourceError as held:
+            if not told:
+                progress.note(f"waiting: {held.where} is building {files.basename(folder)}")
+            told = True
+            time.sleep(0.2)
+    try:
+        yield
+    finally:
+        lock.__exit__(None, None, None)
 
 
 def export(artifact: store.Artifact, out: str) -> dict[str, dict]:

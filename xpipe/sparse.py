@@ -56,8 +56,14 @@ def canonical(matrix, what: str = "matrix") -> sp.csr_matrix:
             f"{what} must be a scipy sparse matrix, not {type(matrix).__name__}",
             fix="wrap it: scipy.sparse.csr_matrix(...)",
         )
+    if matrix.dtype.kind not in "fiub":
+        raise DataError(f"{what} must hold real numbers, not {matrix.dtype}", fix="matrix.astype(np.float32)")
     csr = sp.csr_matrix(matrix)
     n_columns = csr.shape[1]
+    if matrix.format == "coo" and csr.nnz < matrix.nnz:  # scipy added entries up on the way
+        raise _twice(what, *_first_twin(matrix.tocoo()))
+    if len(csr.indptr) and (np.diff(csr.indptr) < 0).any():
+        raise DataError(f"{what} has row pointers that go down", fix="rebuild the matrix from its entries")
     if n_columns >= 2**31:
         raise DataError(f"{what} has {n_columns:,} columns", why="column indices are int32", fix="hash or drop columns")
     if csr.nnz and (csr.indices.min() < 0 or csr.indices.max() >= n_columns):
@@ -73,11 +79,7 @@ def canonical(matrix, what: str = "matrix") -> sp.csr_matrix:
     twice = np.flatnonzero((step == 0) & step_inside_row)
     if len(twice):
         row = int(np.searchsorted(csr.indptr, twice[0], side="right") - 1)
-        raise DataError(
-            f"{what} has an entry twice",
-            where=f"row {row}, column {int(csr.indices[twice[0]])}",
-            fix="matrix.sum_duplicates(), if adding them up is what you mean",
-        )
+        raise _twice(what, row, int(csr.indices[twice[0]]))
     with np.errstate(over="ignore"):
         values = csr.data.astype(np.float32, copy=False)
     bad = np.flatnonzero(~np.isfinite(values))
@@ -89,6 +91,22 @@ def canonical(matrix, what: str = "matrix") -> sp.csr_matrix:
             fix="replace or drop it before reading",
         )
     return to_matrix(Triple(csr.indptr.astype(np.int64), csr.indices.astype(np.int32, copy=False), values), n_columns)
+
+
+def _first_twin(coo: sp.coo_matrix) -> tuple[int, int]:
+    """(row, column) of the first entry that is there twice."""
+    order = np.lexsort((coo.col, coo.row))
+    row, column = coo.row[order], coo.col[order]
+    first = np.flatnonzero((row[1:] == row[:-1]) & (column[1:] == column[:-1]))[0]
+    return int(row[first]), int(column[first])
+
+
+def _twice(what: str, row: int, column: int) -> DataError:
+    return DataError(
+        f"{what} has an entry twice",
+        where=f"row {row}, column {column}",
+        fix="matrix.sum_duplicates(), if adding them up is what you mean",
+    )
 
 
 def check_shapes(

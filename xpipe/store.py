@@ -28,12 +28,33 @@ RECEIPTS = "receipts"
 
 
 def dump_json(value: Any) -> bytes:
-    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode(errors="surrogatepass")
 
 
 def content_key(ingredients: dict) -> str:
     """The key of what these ingredients make. The manifest keeps the ingredients, so a key can be explained."""
     return hashlib.sha256(json.dumps(ingredients, sort_keys=True).encode()).hexdigest()[:20]
+
+
+def _plain(content: dict) -> dict:
+    """As it will be when it is read again: keys are texts and sorted, tuples are lists."""
+    return json.loads(dump_json(content))
+
+
+def _seal(content: dict) -> bytes:
+    """JSON that carries its own digest."""
+    plain = _plain(content)
+    return dump_json({**plain, "sha256": hashlib.sha256(dump_json(plain)).hexdigest()})
+
+
+def _unseal(sealed: bytes) -> dict | None:
+    """What was sealed; None when one character of it has changed."""
+    try:
+        content = json.loads(sealed)
+    except ValueError:
+        return None
+    digest = content.pop("sha256", None) if isinstance(content, dict) else None
+    return content if digest == hashlib.sha256(dump_json(content)).hexdigest() else None
 
 
 @dataclass(frozen=True)
@@ -57,6 +78,7 @@ class Manifest:
     ingredients: dict
     artifacts: dict[str, Artifact]
     summary: dict = field(default_factory=dict)
+    broken: bool = False  # manifest.json is there, but not as it was written
 
     def to_json(self) -> dict:
         return {
@@ -95,20 +117,23 @@ class Store:
         return files.join(self.path, f"{stage}-{key}")
 
     def find(self, stage: str, key: str) -> Manifest | None:
-        """The finished stage with this key; None when it is not there or its manifest is damaged."""
-        return self.open(self.folder(stage, key))
+        """The finished stage with this key, or None. Whether it can be trusted is for `damage` to say."""
+        folder = self.folder(stage, key)
+        found = self.open(folder)
+        if found is None and files.exists(files.join(folder, MANIFEST)):
+            return Manifest(stage, key, folder, {}, {}, broken=True)
+        return found
 
     def open(self, folder: str) -> Manifest | None:
+        """The manifest in a stage's folder; None when it is not there or not as it was written."""
         path = files.join(folder, MANIFEST)
-        if not files.exists(path):
-            return None
-        try:
-            return Manifest.from_json(folder, json.loads(files.read_bytes(path)))
-        except (ValueError, KeyError, TypeError):
-            return None
+        content = _unseal(files.read_bytes(path)) if files.exists(path) else None
+        return None if content is None else Manifest.from_json(folder, content)
 
     def damage(self, manifest: Manifest) -> str:
         """Why a finished stage cannot be trusted ("" when every file has its digest)."""
+        if manifest.broken:
+            return f"{MANIFEST} is not as it was written"
         entries = [entry for artifact in manifest.artifacts.values() for entry in artifact.files]
         with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
             for reason in pool.map(lambda entry: file_damage(manifest.folder, entry), entries):
@@ -137,9 +162,10 @@ class Store:
             for name, (entries, about) in artifacts.items()
         }
         manifest = Manifest(stage, key, folder, ingredients, made, summary)
-        files.write_bytes(files.join(folder, MANIFEST), dump_json(manifest.to_json()))
+        content = manifest.to_json()
+        files.write_bytes(files.join(folder, MANIFEST), _seal(content))
         files.remove(files.join(folder, RECEIPTS))
-        return manifest
+        return Manifest.from_json(folder, _plain(content))  # what a later run will see, to the order of keys
 
     def stages(self) -> list[tuple[str, Manifest | None]]:
         """Every stage folder with its manifest (None: unfinished or damaged)."""
@@ -153,11 +179,9 @@ class Store:
     # Input files are hashed once: a file whose size, time and inode did not change keeps its digest.
 
     def digest_inputs(self, paths: Iterable[str]) -> dict[str, str]:
+        """The sha256 of each file, by the path given."""
         cache_path = files.join(self.path, "digests.json")
-        try:
-            cache = json.loads(files.read_bytes(cache_path)) if files.exists(cache_path) else {}
-        except ValueError:
-            cache = {}
+        cache = (_unseal(files.read_bytes(cache_path)) if files.exists(cache_path) else None) or {}
         digests, changed = {}, False
         for path in paths:
             stamp = _stamp(path)
@@ -166,13 +190,12 @@ class Store:
                 digests[path] = known[1]
                 continue
             digests[path] = files.sha256(path)
-            if (
-                stamp is not None and time.time_ns() - stamp[1] > 2_000_000_000
-            ):  # a file still being written may change within one tick
+            # a file still being written may change within one tick
+            if stamp is not None and time.time_ns() - stamp[1] > 2_000_000_000:
                 cache[_absolute(path)] = [stamp, digests[path]]
                 changed = True
         if changed:
-            files.write_bytes(cache_path, dump_json(cache))
+            files.write_bytes(cache_path, _seal(cache))
         return digests
 
 
@@ -191,7 +214,7 @@ def file_damage(folder: str, entry: dict) -> str:
 def write_receipt(folder: str, step: str, unit: str, entries: list[dict], result: dict) -> None:
     """Record a unit as finished, after its files."""
     content = {"files": entries, "result": result}
-    files.write_bytes(files.join(folder, RECEIPTS, step, unit + ".json"), dump_json(content))
+    files.write_bytes(files.join(folder, RECEIPTS, step, unit + ".json"), _seal(content))
 
 
 def read_receipts(folder: str, step: str) -> dict[str, dict]:
@@ -200,20 +223,19 @@ def read_receipts(folder: str, step: str) -> dict[str, dict]:
     for name in files.listing(files.join(folder, RECEIPTS, step)):
         if not name.endswith(".json") or name.startswith("."):
             continue
-        try:
-            receipt = json.loads(files.read_bytes(files.join(folder, RECEIPTS, step, name)))
-        except ValueError:
-            continue
-        if not any(file_damage(folder, entry) for entry in receipt["files"]):
+        receipt = _unseal(files.read_bytes(files.join(folder, RECEIPTS, step, name)))
+        if receipt is not None and not any(file_damage(folder, entry) for entry in receipt["files"]):
             receipts[name.removesuffix(".json")] = receipt
     return receipts
 
 
 def _absolute(path: str) -> str:
+    path = files.local(path)
     return os.path.abspath(path) if files.is_local(path) else path
 
 
 def _stamp(path: str) -> list[int] | None:
+    path = files.local(path)
     if not files.is_local(path):
         return None
     status = os.stat(path)
@@ -252,6 +274,10 @@ class RunLock:
         except OSError as error:
             owner = self._read_owner()
             self._stream.close()
+            if not isinstance(error, BlockingIOError):
+                raise ResourceError(
+                    f"{self.out} cannot be locked", where=path, why=str(error), fix="use a folder on a local disk"
+                ) from error
             raise ResourceError(
                 f"another run is writing to {self.out}",
                 where=f"process {owner.get('pid', '?')} on {owner.get('host', '?')}, since {owner.get('since', '?')}",

@@ -1,7 +1,7 @@
 """Stand-in datasets: the published shape of a real one, planted truth, the same bytes for the same seed.
 
-Holds no reading and no stage. A row draws one or two topics, labels from them, and words from its labels, its topics and
-a strong common background; every row has a random generator of its own, so pieces can be made anywhere in any order.
+Holds no reading and no stage. A row draws one or two topics, labels from them, and words from its labels, its topics
+and a strong common background; every row has a random generator of its own, so pieces are made anywhere, in any order.
 """
 
 from __future__ import annotations
@@ -26,9 +26,20 @@ from xpipe.sparse import Triple
 SYNTH_VERSION = 1  # part of every content key: raise it when the bytes change
 SENTENCE = "SYNTHETIC stand-in: generated rows with the published shape of the dataset, not the dataset itself"
 
+MARKER = "SYNTHETIC.json"
+SHAPE = ("n_features", "n_labels", "n_train", "n_test", "n_dev", "labels_per_sample", "features_per_sample",
+         "unlabelled_train_rows")  # fmt: skip
+THEMES = (
+    "fisheries", "customs", "dairy", "transport", "energy", "chemicals", "banking", "forestry", "health", "textiles",
+    "cereals", "research", "taxation", "wine", "employment", "steel", "fruit", "telecom", "competition", "waste",
+    "tourism", "housing", "livestock", "shipping", "insurance", "education", "water", "mining", "aviation", "patents",
+    "sugar", "statistics",
+)  # fmt: skip
+ASPECTS = ("quota", "licence", "tariff", "safety", "aid", "report", "market", "price", "control", "origin", "standard")
+
 QUANTILES = 4096  # resolution of the row length tables
-TOPIC_WORDS = 24  # words a topic shares among its labels
-OWN_WORDS, BORROWED_WORDS = 4, 8  # words of a label: its own, and some of its topic's
+TOPIC_WORDS = 20  # words a topic shares among its labels
+OWN_WORDS, BORROWED_WORDS = 2, 7  # words of a label: its own, and some of its topic's
 CERTAIN = 12.0  # labels expected less often than this in train get one row that surely carries them
 BOX = 1 << 32  # probabilities in kernels are integers over 2**32
 
@@ -47,16 +58,17 @@ class Spec:
     features_per_sample: float
     unlabelled_train_rows: int = 0
     piece_rows: int = 2048
-    labels_per_topic: int = 15
-    length_spread: float = 0.55  # sigma of the log of features per row
+    labels_per_topic: int = 25
+    length_spread: float = 0.45  # sigma of the log of features per row
     label_flatness: float = 0.0075  # Zipf-Mandelbrot offset as a share of the labels
     label_exponent: float = 1.5
-    two_topics: float = 0.4  # rows with a second topic
-    stray: float = 0.15  # labels of no topic of the row
-    hidden: float = 0.35  # labels the row's text says nothing about
-    background: tuple[float, float] = (0.6, 0.75)  # share of a row's words drawn from the common vocabulary
-    topic_share: float = 0.6  # of the other words, those of the topic instead of a label
-    genre_share: float = 0.4  # background words drawn from one of a few genres
+    two_topics: float = 0.2  # rows with a second topic
+    stray: float = 0.08  # labels of no topic of the row
+    hidden: float = 0.55  # labels the row's text says nothing about
+    genres: int = 6
+    background: tuple[float, float] = (0.42, 0.52)  # share of a row's words drawn from the common vocabulary
+    topic_share: float = 0.8  # of the other words, those of the topic instead of a label
+    genre_share: float = 0.1  # background words drawn from one of a few genres
 
     def rows(self, split: str) -> int:
         return {"train": self.n_train, "test": self.n_test, "dev": self.n_dev}[split]
@@ -74,8 +86,7 @@ class Piece:
 
 def _published(name: str, **knobs) -> Spec:
     known = catalog.PUBLISHED[name]
-    shape = {key: getattr(known, key) for key in
-             ("n_features", "n_labels", "n_train", "n_test", "n_dev", "labels_per_sample", "features_per_sample")}  # fmt: skip
+    shape = {key: getattr(known, key) for key in SHAPE}
     shape["unlabelled_train_rows"] = known.unlabelled_train_rows or 0
     return Spec(**{"name": name, **shape, **knobs})
 
@@ -86,7 +97,7 @@ SPECS = {
     spec.name: spec
     for spec in (
         _published("eurlex-4k"),
-        _published("wiki10-31k", piece_rows=1024),
+        _published("wiki10-31k", piece_rows=1024, labels_per_topic=100, two_topics=0.5),
         _published("amazoncat-13k", piece_rows=16384),
         _published("wikilshtc-325k", piece_rows=16384),
         _published("eurlex57k", piece_rows=4096, n_features=5_000, features_per_sample=107.0),
@@ -185,6 +196,10 @@ def _plan(name: str, seed: int) -> _Plan:
     share = np.empty(n_labels)
     by_rank = _permutation(_bits(seed, name, "labels"), n_labels)
     share[by_rank] = _zipf(n_labels, spec.label_flatness * n_labels, spec.label_exponent)
+    n_positives = spec.labels_per_sample * spec.n_train
+    rare = np.flatnonzero(share * n_positives < CERTAIN)
+    share[rare] = np.maximum(share[rare] - 1 / n_positives, 0.05 / n_positives)  # one positive is certain
+    share /= share.sum()
 
     # topics: a popular label belongs to many, so that none of them is full of it
     n_topics = max(4, n_labels // spec.labels_per_topic)
@@ -207,11 +222,11 @@ def _plan(name: str, seed: int) -> _Plan:
     # words: topics and labels choose theirs outside the most common ones
     word_of_rank = _permutation(_bits(seed, name, "words"), n_features).astype(np.int32)
     common = _zipf(n_features, 0.006 * n_features, 1.05)
-    rare = n_features // 50
+    skip = n_features // 50
     draws = _uniform(_bits(seed, name, "topic words"), (n_topics, TOPIC_WORDS))
-    topic_words = word_of_rank[rare + (draws * (n_features - rare)).astype(np.int64)]
+    topic_words = word_of_rank[skip + (draws * (n_features - skip)).astype(np.int64)]
     draws = _uniform(_bits(seed, name, "label words"), (n_labels, OWN_WORDS + BORROWED_WORDS))
-    own = word_of_rank[rare + (draws[:, :OWN_WORDS] * (n_features - rare)).astype(np.int64)]
+    own = word_of_rank[skip + (draws[:, :OWN_WORDS] * (n_features - skip)).astype(np.int64)]
     borrowed = topic_words[home_topic[:, None], (draws[:, OWN_WORDS:] * TOPIC_WORDS).astype(np.int64)]
     label_words = np.empty((n_labels, OWN_WORDS + BORROWED_WORDS), dtype=np.int32)
     places = np.arange(OWN_WORDS + BORROWED_WORDS)
@@ -225,7 +240,7 @@ def _plan(name: str, seed: int) -> _Plan:
     # idf: as if fitted, from the expected number of rows with each word
     p_background = sum(spec.background) / 2
     expected = np.zeros(n_features)
-    expected[word_of_rank] = common * p_background * (1 - spec.genre_share) + spec.genre_share * p_background / n_features
+    expected[word_of_rank] = p_background * ((1 - spec.genre_share) * common + spec.genre_share / n_features)
     slot_share = np.bincount(slot_of_byte, minlength=len(places)) / 256
     p_label = (1 - p_background) * (1 - spec.topic_share)
     expected += np.bincount(
@@ -240,7 +255,7 @@ def _plan(name: str, seed: int) -> _Plan:
     tf_weight = np.concatenate([[0.0], 1.0 + np.log(np.arange(1, MAX_TF + 1))])
 
     unlabelled = _spread(spec.unlabelled_train_rows, spec.n_train)
-    certain_rows, certain_labels = _certain(spec, seed, share, home_topic, unlabelled)
+    certain_rows, certain_labels = _certain(spec, seed, rare, home_topic, unlabelled)
     labelled = spec.labels_per_sample * spec.n_train / max(spec.n_train - spec.unlabelled_train_rows, 1)
     return _Plan(
         _Model(
@@ -258,9 +273,8 @@ def _spread(n: int, n_rows: int) -> np.ndarray:
     return ((np.arange(n) + 0.5) * n_rows / max(n, 1)).astype(np.int64)
 
 
-def _certain(spec: Spec, seed: int, share, home_topic, unlabelled) -> tuple[np.ndarray, np.ndarray]:
+def _certain(spec: Spec, seed: int, rare, home_topic, unlabelled) -> tuple[np.ndarray, np.ndarray]:
     """Train rows and the rare labels they surely carry: each label has a training positive, as the real ones have."""
-    rare = np.flatnonzero(share * spec.n_train * spec.labels_per_sample < CERTAIN)
     rare = rare[np.argsort(home_topic[rare], kind="stable")]
     rows = np.setdiff1d(np.arange(spec.n_train), unlabelled)
     together = max(1, math.ceil(len(rare) / len(rows)))  # labels of one topic share a row where rows are few
@@ -304,7 +318,7 @@ def rows_of(name: str, seed: int, piece: Piece) -> tuple[Triple, Triple]:
     from xpipe._synth_numba import sample_rows
 
     spec = spec_of(name)
-    plan = _plan(spec.name, seed)
+    plan = _plan(spec.name, _checked(seed))
     keys = _bits(seed, spec.name, piece.split).random_raw(3)
     rows = np.arange(piece.first_row, piece.first_row + piece.n_rows)
     label_counts = _lengths(plan.label_counts, keys[1], 0x9E3779B97F4A7C15, rows)
@@ -322,13 +336,143 @@ def rows_of(name: str, seed: int, piece: Piece) -> tuple[Triple, Triple]:
     feature_indices = np.empty(feature_indptr[-1], dtype=np.int32)
     values = np.empty(feature_indptr[-1], dtype=np.float32)
     low, high = spec.background
-    chances = np.array(
-        [spec.two_topics, spec.stray, spec.hidden, low, high - low, spec.topic_share, spec.genre_share]
-    )  # fmt: skip
+    chances = (spec.two_topics, spec.stray, spec.hidden, low, high - low, spec.topic_share, spec.genre_share)
     integers = tuple(np.uint64(chance * BOX) for chance in chances)
     sample_rows(
-        keys[0], piece.first_row, (*integers, np.uint64(6)), given_indptr, given, *plan.model,
+        keys[0], piece.first_row, (*integers, np.uint64(spec.genres)), given_indptr, given, *plan.model,
         label_indptr, feature_indptr, label_indices, feature_indices, values,
     )  # fmt: skip
     ones = np.ones(len(label_indices), dtype=np.float32)
     return Triple(feature_indptr, feature_indices, values), Triple(label_indptr, label_indices, ones)
+
+
+def planted_truth(name: str, seed: int = 0):
+    """CSR of n_labels x n_features: how often each of a label's characteristic words is drawn; rows add up to 1."""
+    import scipy.sparse as sp
+
+    spec = spec_of(name)
+    model = _plan(spec.name, _checked(seed)).model
+    n_words = model.label_words.shape[1]
+    share = np.bincount(model.slot_of_byte, minlength=n_words) / 256
+    rows = np.repeat(np.arange(spec.n_labels), n_words)
+    entries = (np.tile(share, spec.n_labels).astype(np.float32), (rows, model.label_words.ravel()))
+    return sp.csr_matrix(entries, shape=(spec.n_labels, spec.n_features))
+
+
+def label_names(name: str, seed: int = 0) -> list[str]:
+    """One readable name a label: its home topic, an aspect, its number."""
+    topics = _plan(spec_of(name).name, _checked(seed)).model.home_topic.tolist()
+    return [
+        f"{THEMES[topic % len(THEMES)]} {topic // len(THEMES)}, {ASPECTS[label * 7 % len(ASPECTS)]} {label}"
+        for label, topic in enumerate(topics)
+    ]
+
+
+def feature_names(name: str) -> list[str]:
+    """One pronounceable word a feature, in alphabetical order as vectorisers leave them."""
+    n_features = spec_of(name).n_features
+    syllables = [consonant + vowel for consonant in "bcdfghjklmnprstvwxyz" for vowel in "aeiou"]
+    length = max(2, math.ceil(math.log(n_features, len(syllables))))
+    places = [len(syllables) ** place for place in reversed(range(length))]
+    codes = range(0, n_features * (step := len(syllables) ** length // n_features), step)
+    return ["".join(syllables[code // place % len(syllables)] for place in places) for code in codes]
+
+
+def piece_text(name: str, seed: int, piece: Piece) -> bytes:
+    """The XMC text lines of a piece, without a header."""
+    from xpipe.formats.xmc_text import format_rows
+
+    return format_rows(*rows_of(name, seed, piece))
+
+
+def write_piece(name: str, seed: int, piece: Piece, path: str | os.PathLike) -> dict:
+    """Write the lines of a piece, whole or not at all; returns its rows and bytes."""
+    text = piece_text(name, seed, piece)
+    files.write_bytes(os.fspath(path), text)
+    return {"rows": piece.n_rows, "bytes": len(text)}
+
+
+def marker(name: str, seed: int = 0) -> dict:
+    """Content of SYNTHETIC.json: what this stand-in is."""
+    spec = spec_of(name)
+    return {
+        "SYNTHETIC": SENTENCE,
+        "name": spec.name,
+        "seed": _checked(seed),
+        "version": SYNTH_VERSION,
+        "statistics": {key: value for key, value in asdict(spec).items() if key in SHAPE},
+    }
+
+
+def write_side_files(name: str, seed: int, folder: str | os.PathLike) -> None:
+    """Write SYNTHETIC.json first, so that no data is ever there without it; then names and the planted truth."""
+    import scipy.sparse as sp
+
+    folder = os.fspath(folder)
+    _write_marker(name, seed, folder)
+    for file, names in (("labels.txt", label_names(name, seed)), ("features.txt", feature_names(name))):
+        files.write_bytes(files.join(folder, file), ("\n".join(names) + "\n").encode())
+    with files.open_write(files.join(folder, "truth.npz")) as stream:
+        sp.save_npz(stream, planted_truth(name, seed), compressed=False)  # zlib versions differ in their bytes
+
+
+def assemble(name: str, seed: int, pieces_paths: Sequence[str | os.PathLike], folder: str | os.PathLike) -> None:
+    """Join the files of all pieces, in the order of `plan_pieces`, into train.txt, test.txt (and dev.txt) with headers.
+
+    Raises DataError where the number of files is not the number of pieces.
+    """
+    pieces, folder = plan_pieces(name), os.fspath(folder)
+    if len(pieces_paths) != len(pieces):
+        raise DataError(
+            f"{name} has {len(pieces)} pieces, {len(pieces_paths)} files were given",
+            fix="give the files in the order of plan_pieces(name)",
+        )
+    _write_marker(name, seed, folder)
+    for split in dict.fromkeys(piece.split for piece in pieces):
+        with files.open_write(files.join(folder, f"{split}.txt")) as out:
+            out.write(_header(name, split))
+            for piece, path in zip(pieces, pieces_paths, strict=True):
+                if piece.split == split:
+                    with files.open_read(os.fspath(path)) as stream:
+                        shutil.copyfileobj(stream, out, files.BLOCK)
+
+
+def synthesize(
+    name: str, out: str | os.PathLike, seed: int = 0, progress: Callable[[int, int], None] | None = None
+) -> dict:
+    """Write the whole stand-in into folder `out`, one piece in memory at a time; returns its marker with what was made.
+
+    `progress(rows_done, rows_in_all)` is called after every piece. Raises ConfigError for an unknown name.
+    """
+    from xpipe.formats.xmc_text import format_rows
+
+    spec, pieces, out = spec_of(name), plan_pieces(name), os.fspath(out)
+    write_side_files(name, seed, out)
+    counter = catalog.StatisticsCounter(spec.n_features, spec.n_labels)
+    done, total, n_bytes = 0, sum(piece.n_rows for piece in pieces), 0
+    for split in dict.fromkeys(piece.split for piece in pieces):
+        with files.open_write(files.join(out, f"{split}.txt")) as stream:
+            stream.write(_header(name, split))
+            for piece in (piece for piece in pieces if piece.split == split):
+                features, labels = rows_of(name, seed, piece)
+                counter.add(split, features, labels)
+                n_bytes += stream.write(format_rows(features, labels))
+                done += piece.n_rows
+                if progress is not None:
+                    progress(done, total)
+    return {**marker(name, seed), "found": counter.result().to_dict(), "bytes": n_bytes}
+
+
+def _write_marker(name: str, seed: int, folder: str) -> None:
+    files.write_bytes(files.join(folder, MARKER), (json.dumps(marker(name, seed), indent=2) + "\n").encode())
+
+
+def _header(name: str, split: str) -> bytes:
+    spec = spec_of(name)
+    return f"{spec.rows(split)} {spec.n_features} {spec.n_labels}\n".encode()
+
+
+def _checked(seed: int) -> int:
+    if not isinstance(seed, int) or seed < 0:
+        raise ConfigError(f"the seed must be a whole number from 0 on, not {seed!r}", fix="seed: 0")
+    return seed

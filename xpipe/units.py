@@ -20,7 +20,10 @@ def _parse(text: str | int | float, scale: dict, example: str) -> float:
 
 def parse_bytes(text: str | int) -> int:
     """4GiB, 500MB, or a plain number of bytes."""
-    return int(_parse(text, _BYTES, "4GiB or 500MB"))
+    count = int(_parse(text, _BYTES, "4GiB or 500MB"))
+    if count < 1:
+        raise ValueError("must be at least one byte, such as 4GiB or 500MB")
+    return count
 
 
 def parse_duration(text: str | int | float) -> float:
@@ -30,14 +33,14 @@ def parse_duration(text: str | int | float) -> float:
 
 def format_bytes(count: float) -> str:
     for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
+        if round(count) < 1024:
             return f"{count:.0f} {unit}"
         count /= 1024
     return f"{count:.2f} GiB"
 
 
 def format_seconds(seconds: float) -> str:
-    if seconds < 60:
+    if round(seconds, 1) < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

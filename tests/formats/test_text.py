@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import itertools
 import json
 import random
 
@@ -128,7 +129,7 @@ def test_ranges_of_rows_put_together_are_the_whole(folder, kind, data):
     whole = parse_range(source)
     pieces = [
         parse_range(source, int(start), int(stop), first * every)
-        for first, (start, stop) in enumerate(zip(offsets, offsets[1:], strict=False))
+        for first, (start, stop) in enumerate(itertools.pairwise(offsets))
     ]
     values = [piece.features.values for piece in pieces]
     np.testing.assert_array_equal(np.concatenate([*values, []]), whole.features.values)
@@ -219,10 +220,25 @@ def test_gzip_is_streamed_and_unpacked(folder):
     assert parse_range(source, 13, 19, 2).features.indices.tolist() == [2]
     decompress(str(packed), str(plain))
     assert plain.read_bytes() == text
+    with open(plain, "wb") as stream:
+        decompress(str(packed), stream)
+    assert plain.read_bytes() == text
 
 
-@pytest.mark.parametrize(("damage", "says"), [(lambda raw: raw[:-9], "cut short"), (lambda raw: raw[:20], "cut short"),
-                                              (lambda raw: raw[:30] + b"\xff\xff\xff" + raw[33:], "damaged")])  # fmt: skip
+def test_errors_name_the_packed_file_of_an_unpacked_copy(folder):
+    source = open_body(folder, "1 1:x\n", "xmc")
+    with pytest.raises(DataError, match=r"train\.txt\.gz:1, token '1:x'"):
+        parse_range(dataclasses.replace(source, shown_as="train.txt.gz"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda raw: raw[:-9], "cut short"),
+        (lambda raw: raw[:20], "cut short"),
+        (lambda raw: raw[:30] + b"\xff\xff\xff" + raw[33:], "damaged"),
+    ],
+)
 def test_a_broken_gzip_is_an_error(folder, damage, says):
     text = "2 5 5\n" + "".join(f"1 1:{i}\n" for i in range(2))
     path = folder / "broken.txt.gz"
@@ -231,6 +247,7 @@ def test_a_broken_gzip_is_an_error(folder, damage, says):
                 lambda: decompress(str(path), str(folder / "out.txt"))):  # fmt: skip
         with pytest.raises(DataError, match=says):
             act()
+    assert not (folder / "out.txt").exists()
 
 
 def test_a_name_in_gz_that_is_not_gzip(folder):

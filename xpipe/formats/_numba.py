@@ -7,7 +7,7 @@ float32(float(token)) to the last bit: where one correctly rounded operation giv
 a proven margin; the few values nearer to a rounding boundary than the margin are listed for Python's own float().
 """
 
-# ruff: noqa: PLR0917, PLR1714, SIM109 - arrays in and out are positional; `in` builds tuples where == is one instruction
+# ruff: noqa: PLR1714, SIM109 - `in` builds a tuple where == is one instruction
 
 from __future__ import annotations
 
@@ -246,7 +246,8 @@ def round_decimal(text, position):
             n_digits += mantissa > 0  # zeros in front do not count
             exponent -= decimals
         else:
-            cut |= digit > 0
+            if digit > 0:
+                cut = 1
             exponent += 1 - decimals
         position += 1
     if text[position] == LOWER_E or text[position] == UPPER_E:

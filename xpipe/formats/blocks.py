@@ -37,20 +37,12 @@ def open_stream(path: str, *, start: int = 0, compressed: bool = False) -> Itera
             raise DataError(f"{path} may not be read", why=str(error), fix="check its permissions") from error
         except IsADirectoryError as error:
             raise DataError(f"{path} is a folder, not a file", fix="read_dataset(dir) reads a folder") from error
-        except EOFError as error:
-            raise DataError(
-                "the gzip file is cut short",
-                where=path,
-                why=str(error),
-                fix="copy or download it again; `gzip -t` tests it",
-            ) from error
-        except (gzip.BadGzipFile, zlib.error) as error:
-            raise DataError(
-                "the gzip file is damaged",
-                where=path,
-                why=str(error),
-                fix="copy or download it again; `gzip -t` tests it",
-            ) from error
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            if not compressed:
+                raise
+            state = "cut short" if isinstance(error, EOFError) else "damaged"
+            fix = "copy or download it again; `gzip -t` tests it"
+            raise DataError(f"the gzip file is {state}", where=path, why=str(error), fix=fix) from error
 
 
 def is_compressed(path: str) -> bool:
@@ -79,9 +71,14 @@ def write_stream(path: str) -> Iterator[IO[bytes]]:
             yield packed  # type: ignore[misc]
 
 
-def decompress(path: str, target_path: str) -> None:
-    """Unpack a gzip file into `target_path`, streamed; DataError where it is cut short or damaged."""
-    with open(target_path, "wb") as plain, open_stream(path, compressed=True) as packed:
+def decompress(path: str, target: str | IO[bytes]) -> None:
+    """Unpack a gzip file into another file or an open stream, a block at a time.
+
+    Raises DataError where it is cut short or damaged; a file named by `target` appears only when it is complete.
+    """
+    with contextlib.ExitStack() as stack:
+        plain = stack.enter_context(files.open_write(os.fspath(target))) if isinstance(target, str) else target
+        packed = stack.enter_context(open_stream(path, compressed=True))
         while piece := packed.read(BLOCK_SIZE):
             plain.write(piece)
 

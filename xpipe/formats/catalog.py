@@ -238,7 +238,7 @@ def compare(published: Published, found: Statistics) -> list[Row]:
 
 
 def guess(found: Statistics, dir_name: str = "") -> Published | None:
-    """The published dataset these data claim to be: by the folder's name, else by their exact shape; None if neither."""
+    """The published dataset these data claim to be: by the folder's name, else by their exact shape; else None."""
     folder = plain_name(re.split(r"[/\\]", dir_name.rstrip("/\\"))[-1])
     by_length = sorted(PUBLISHED.values(), key=lambda each: -len(each.name))
     for known in by_length:

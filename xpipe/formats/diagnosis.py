@@ -50,7 +50,7 @@ def bad_row(source, line_number: int, found: Diagnosis, *, cut: bool = False) ->
     why = found.why
     if cut:
         why += ("; " if why else "") + "the file ends in this line without a newline: it may have been cut short"
-    where = f"{source.path}:{line_number}" + (f", token {found.token!r}" if found.token else "")
+    where = f"{source.name}:{line_number}" + (f", token {found.token!r}" if found.token else "")
     return DataError(found.reason, where=where, why=why, fix=found.fix)
 
 
@@ -69,7 +69,7 @@ def row_count(source, n_rows: int, blank_lines: list[int]) -> DataError:
         fix = "remove the blank lines if they are no samples, or correct the number"
     else:
         fix = "correct the number, or remove the rows that do not belong"
-    where = f"{source.path}:1" if source.first_line > 1 else source.path
+    where = f"{source.name}:1" if source.first_line > 1 else source.name
     return DataError(f"{n_rows:,} rows instead of {source.n_rows:,}", where=where, why=why, fix=fix)
 
 

@@ -67,7 +67,7 @@ def check_widths(source) -> None:
         if not 0 <= width <= WIDEST:
             raise DataError(
                 f"{name} = {width:,} is not possible",
-                where=source.path,
+                where=source.name,
                 why=f"indices are int32: at most {WIDEST:,}",
                 fix="correct the header or the argument",
             )
@@ -84,7 +84,7 @@ def missing_sizes(source, given: dict[str, int | None], n_features: int, n_label
             seen.append(f"{spoken}: {largest} (counted from {base}), so at least {width:,}")
     return DataError(
         f"{' and '.join(needs)} must be given",
-        where=source.path,
+        where=source.name,
         why="a file without a header does not say how wide it is, and what one file shows need not fit the next",
         fix="; ".join(seen),
     )

@@ -29,6 +29,9 @@ def read_npz(path: str) -> sp.csr_matrix:
     path = os.fspath(path)
     try:
         with open_stream(path) as stream:
+            if stream.read(2) != b"PK":
+                raise zipfile.BadZipFile("it does not start as a zip file does")
+            stream.seek(0)
             matrix = sp.load_npz(stream)
     except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         if "pickle" in str(error) or "Object arrays" in str(error):

@@ -103,7 +103,14 @@ def read_about(folder: str) -> dict:
         raise DataError(
             f"no emitted dataset in {folder}", why="dataset.json is missing", fix="give its tree/ or heads/ folder"
         )
-    return json.loads(files.read_bytes(path))
+    try:
+        about = json.loads(files.read_bytes(path))
+    except ValueError as error:
+        raise DataError("dataset.json is not JSON", where=path, why=str(error), fix="emit the dataset again") from error
+    missing = [key for key in ("splits", "n_features", "n_labels") if not isinstance(about, dict) or key not in about]
+    if missing:
+        raise DataError(f"dataset.json has no {', '.join(missing)}", where=path, fix="emit the dataset again")
+    return about
 
 
 def iterate_rows(folder: str, split: str = "train") -> Iterator[Row]:
@@ -131,8 +138,8 @@ def iterate_groups(folder: str, split: str) -> Iterator[tuple[dict, np.ndarray, 
                 yield (
                     meta,
                     table["sample"].to_numpy(),
-                    _triple(table, "indices", "values"),
-                    _triple(table, "labels", "label_scores"),
+                    _triple(table, "indices", "values", path),
+                    _triple(table, "labels", "label_scores", path),
                 )
 
 
@@ -142,7 +149,13 @@ def read_split(folder: str, split: str = "train") -> tuple[sp.csr_matrix, sp.csr
     groups = list(iterate_groups(folder, split))
     features = concatenate([group[2] for group in groups])
     labels = concatenate([group[3] for group in groups])
-    return to_matrix(features, about["n_features"]), to_matrix(labels, about["n_labels"])
+    wanted = about["splits"][split]["rows"]
+    if features.n_rows != wanted:
+        raise DataError(
+            f"split {split!r} has {features.n_rows:,} rows", where=folder, why=f"dataset.json says {wanted:,}",
+            fix="emit the dataset again",
+        )  # fmt: skip
+    return _matrix(features, about["n_features"], folder), _matrix(labels, about["n_labels"], folder)
 
 
 def write_matrix(path: str, matrix: sp.csr_matrix) -> None:
@@ -157,8 +170,8 @@ def read_matrix(path: str) -> sp.csr_matrix:
     """A matrix written by `write_matrix`, or the features of one file of an emitted dataset."""
     with _open(path, _MATRIX) as parquet:
         meta = parquet.schema_arrow.metadata or {}
-        width = meta.get(b"n_columns") or meta.get(b"n_features")
-        if width is None:
+        width = meta.get(b"n_columns") or meta.get(b"n_features") or b""
+        if not width.isdigit():
             raise DataError(
                 "a Parquet file without its number of columns",
                 where=path,
@@ -166,19 +179,32 @@ def read_matrix(path: str) -> sp.csr_matrix:
                 fix="write it with xpipe.formats.write_sparse",
             )
         table = parquet.read(columns=["indices", "values"])
-    triple = _triple(table, "indices", "values")
-    indptr, indices, values = triple
-    return canonical(sp.csr_matrix((values, indices, indptr), shape=(len(indptr) - 1, int(width))), path)
+        triple = _triple(table, "indices", "values", path)
+    return _matrix(triple, int(width), path)
 
 
-def _triple(table: pa.Table, indices: str, values: str) -> Triple:
-    pieces = []
+def _matrix(triple: Triple, n_columns: int, what: str) -> sp.csr_matrix:
+    """A checked matrix: others may have written or changed the file."""
+    return canonical(to_matrix(triple, n_columns), what)
+
+
+def _triple(table: pa.Table, indices: str, values: str, path: str) -> Triple:
+    pieces: list[Triple] = []
     for chunk, value_chunk in zip(table[indices].chunks, table[values].chunks, strict=True):
-        offsets = chunk.offsets.to_numpy().astype(np.int64)
-        inside = slice(int(offsets[0]), int(offsets[-1]))
-        pieces.append(
-            Triple(offsets - offsets[0], chunk.values.to_numpy()[inside], value_chunk.values.to_numpy()[inside])
-        )
+        if any(array.null_count for part in (chunk, value_chunk) for array in (part, part.flatten())):
+            raise DataError(
+                f"a null among {indices} or {values}", where=path, fix="write empty lists for rows without entries"
+            )
+        offsets, value_offsets = chunk.offsets.to_numpy().astype(np.int64), value_chunk.offsets.to_numpy()
+        lengths = np.diff(offsets)
+        uneven = np.flatnonzero(lengths != np.diff(value_offsets))
+        if len(uneven):
+            raise DataError(
+                f"{indices} and {values} of a row have different lengths",
+                where=f"{path}, row {sum(piece.n_rows for piece in pieces) + int(uneven[0])}",
+                fix="write one value for each index",
+            )
+        pieces.append(Triple(offsets - offsets[0], chunk.flatten().to_numpy(), value_chunk.flatten().to_numpy()))
     return concatenate(pieces)
 
 
@@ -189,13 +215,14 @@ class _open:
         self.path, self.columns = path, columns
 
     def __enter__(self) -> pq.ParquetFile:
-        source = pa.memory_map(self.path) if files.is_local(self.path) else pa.BufferReader(files.read_bytes(self.path))
+        path = files.local(self.path)
+        if not files.exists(path):
+            raise DataError("a Parquet file is missing", where=path, fix="write it again")
         try:
+            source = pa.memory_map(path) if files.is_local(path) else pa.BufferReader(files.read_bytes(path))
             self.file = pq.ParquetFile(source)
-        except pa.ArrowInvalid as error:
-            raise DataError(
-                "not a whole Parquet file", where=self.path, why=str(error), fix="write it again"
-            ) from error
+        except (pa.ArrowException, OSError) as error:
+            raise self._unreadable(error) from error
         have = {field.name: field.type for field in self.file.schema_arrow}
         wrong = [name for name, kind in self.columns if have.get(name) != kind]
         if wrong:
@@ -207,5 +234,10 @@ class _open:
             )
         return self.file
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self.file.close()
+        if isinstance(error, pa.ArrowException | OSError):  # what is damaged inside shows only when it is read
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: BaseException) -> DataError:
+        return DataError("not a whole Parquet file", where=self.path, why=str(error), fix="write it again")

@@ -51,10 +51,11 @@ def write_part(path: str, samples: np.ndarray, triple: Triple) -> dict:
 
 def read_part(path: str) -> tuple[np.ndarray, Triple]:
     """(samples, CSR arrays) of one part; views into the mapped file where it is local."""
-    source = pa.memory_map(path, "rb") if files.is_local(path) else pa.BufferReader(files.read_bytes(path))
     try:
+        source = pa.memory_map(path, "rb") if files.is_local(path) else pa.BufferReader(files.read_bytes(path))
         batch = pa.ipc.open_file(source).get_batch(0)
-    except pa.ArrowInvalid as error:
+        batch.validate()  # lengths against the bytes there are: a damaged one must not lead outside the file
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise DataError(
             "a stored part cannot be read", where=path, why=str(error), fix="give the same command again"
         ) from error
@@ -62,6 +63,8 @@ def read_part(path: str) -> tuple[np.ndarray, Triple]:
         raise DataError("a stored part has other columns", where=path, fix="xpipe clean, then the same command again")
     lists, values = batch.column(1), batch.column(2)
     triple = Triple(lists.offsets.to_numpy(), lists.values.to_numpy(), values.values.to_numpy())
+    if len(triple.indices) != len(triple.values) or triple.indptr[-1] != len(triple.indices):
+        raise DataError("a stored part does not fit together", where=path, fix="give the same command again")
     return batch.column(0).to_numpy(), triple
 
 

@@ -30,6 +30,12 @@ class TextSource:
     first_line: int  # the line number there, counted from 1
     size: int  # bytes of the file as it is stored
     compressed: bool
+    shown_as: str | None = None  # the path errors name, where `path` is an unpacked copy of it
+
+    @property
+    def name(self) -> str:
+        """The path a user knows the file by."""
+        return self.shown_as or self.path
 
 
 class Reject(NamedTuple):

@@ -120,9 +120,7 @@ def format_blocks(
         stop = int(np.searchsorted(n_entries, n_entries[start] + BLOCK_ENTRIES, side="right")) - 1
         stop = min(max(stop, start + 1), features.n_rows, start + BLOCK_ENTRIES)
         rows = range(start, stop)
-        yield _format_block(
-            features, labels, rows, index_base=index_base, label_base=label_base, empty_row=empty_row
-        )
+        yield _format_block(features, labels, rows, index_base=index_base, label_base=label_base, empty_row=empty_row)
         start = stop
 
 

@@ -108,7 +108,7 @@ def run(context: Any) -> Produced:
         for split in splits
     ]
     units += [{"unit": f"{name}-names", "format": name, "split": None, "rows": 0} for name in others]
-    for receipt in context.map("formats", write_formats, units, shared):
+    for receipt in context.map("formats", write_formats, units, shared, apart=True):
         entries += receipt["files"]
     for name in others:
         summary_datasets[name] = {"rows": {split: facts["rows"][split] for split in splits}}

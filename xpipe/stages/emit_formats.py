@@ -14,16 +14,17 @@ from xpipe.sparse import Triple
 from xpipe.stages.emit_about import kept_labels, label_names
 from xpipe.stages.emit_rows import emitted_rows
 from xpipe.stages.matrices import open_matrix
+from xpipe.store import dump_json
 
 SHORT = {"train": "trn", "test": "tst", "dev": "dev"}  # PECOS names
 SVMLIGHT_BASE = 1  # LIBSVM's own tools refuse a feature 0
 
 
 def write_file(folder: str, unit: dict, shared: dict) -> list[str]:
-    """Write the file(s) of one format and split (split None: label names); gives their paths relative to `folder`."""
+    """Write the file(s) of one format and split (split None: what stands beside them); gives their paths relative to `folder`."""
     top = f"datasets/{unit['format']}"
     if unit["split"] is None:
-        return [_write_names(folder, f"{top}/labels.txt", shared)]
+        return _write_beside(folder, top, shared)
     return _WRITERS[unit["format"]](folder, top, unit["split"], shared)
 
 
@@ -69,12 +70,17 @@ def _write_npz(folder: str, top: str, split: str, shared: dict) -> list[str]:
     return paths
 
 
-def _write_names(folder: str, path: str, shared: dict) -> str:
+def _write_beside(folder: str, top: str, shared: dict) -> list[str]:
+    """labels.txt (names, or original numbers), and the marker of stand-ins: what is synthetic stays so in every copy."""
     original, _ = kept_labels(folder)
     names = label_names(shared)
     lines = [names[label] if names else f"label {label}" for label in original]
-    files.write_bytes(files.join(folder, path), "".join(f"{line}\n" for line in lines).encode())
-    return path
+    content = {"labels.txt": "".join(f"{line}\n" for line in lines).encode()}
+    if shared["synthetic"]:
+        content["SYNTHETIC.json"] = dump_json({"SYNTHETIC": "rows of a generated stand-in, not of a real dataset"})
+    for name, text in content.items():
+        files.write_bytes(files.join(folder, top, name), text)
+    return [f"{top}/{name}" for name in content]
 
 
 _WRITERS = {"xmc": _write_xmc, "npz": _write_npz, "svmlight": _write_svmlight}

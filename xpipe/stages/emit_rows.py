@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from xpipe import files
+from xpipe.errors import StageError
 from xpipe.formats.parquet import write_dataset_part
 from xpipe.formats.parts import PartedMatrix, slice_rows, take_rows
 from xpipe.grouping import spread_labels
@@ -67,8 +68,10 @@ def survey(folder: str, shared: dict) -> tuple[list[dict], dict]:
     set_sizes = np.concatenate(sizes) if sizes else np.zeros(0, dtype=np.int64)
     kept = frequency > 0
     drop = shared["params"]["rows_without_labels"] == "drop"
-    rows = {"train": int((set_sizes > 0).sum()) if drop else len(set_sizes)}
     empty = {"train": int((set_sizes == 0).sum())}
+    if drop:
+        set_sizes = set_sizes[set_sizes > 0]
+    rows = {"train": len(set_sizes)}
     unseen = {}
     for split in shared["splits"]:
         if split == "train":
@@ -133,7 +136,10 @@ def emitted_rows(folder: str, shared: dict, split: str, rows: np.ndarray) -> tup
     features: PartedMatrix = open_matrix(shared["features"], split)
     source = LabelRows(shared, split)
     samples, taken = features.take(rows)
-    labels = renumber_labels(source.of(source.matrix.take(rows)[1]), label_map(folder))
+    label_samples, own = source.matrix.take(rows)
+    if not np.array_equal(samples, label_samples):
+        raise StageError(f"features and labels of split {split} are not of the same samples", fix="xpipe clean --all")
+    labels = renumber_labels(source.of(own), label_map(folder))
     if shared["params"]["rows_without_labels"] == "drop":
         keep = np.flatnonzero(np.diff(labels.indptr) > 0)
         samples, taken, labels = samples[keep], take_rows(taken, keep), take_rows(labels, keep)

@@ -49,7 +49,7 @@ def _open(folder: str, name: str, split: str) -> PartedMatrix:
 
 
 def splits_of(artifact: Artifact) -> list[str]:
-    return list(artifact.about["rows"])
+    return sorted(artifact.about["rows"], key=("train", "test", "dev").index)
 
 
 def rows_of(artifact: Artifact, split: str) -> int:

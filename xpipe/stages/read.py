@@ -140,7 +140,7 @@ def run(context: Any) -> Produced:
     ]
     if layout.format == "parquet":
         roles = [{"unit": f"{s}-emitted", "split": s, "role": "emitted", "path": s, "rows": 0} for s in layout.splits]
-    scans = context.map("scan", scan_files, roles, shared)
+    scans = context.map("scan", scan_files, roles, shared, apart=True)
     sources = {unit["unit"]: receipt["result"] for unit, receipt in zip(roles, scans, strict=True)}
     shape = check_fit(layout, sources)
     shared.update(sources=sources, shape=shape)

@@ -41,11 +41,17 @@ class Context(Protocol):
     folder: str
 
     def map(
-        self, step: str, function: Callable, units: Sequence[dict], shared: dict | None = None, bytes_per_row: float = 0
+        self,
+        step: str,
+        function: Callable,
+        units: Sequence[dict],
+        shared: dict | None = None,
+        bytes_per_row: float = 0,
+        apart: bool = False,
     ) -> list[dict]:
         """Run `function(folder, units, shared)` over units (dicts with `unit` and `rows`) in chunks; receipts in order.
 
-        Units finished by an earlier, interrupted run are not done again.
+        `apart` makes every unit a task of its own. Units finished by an earlier, interrupted run are not done again.
         """
         ...
 

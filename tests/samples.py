@@ -1,0 +1,82 @@
+"""Small datasets on disk, and runs of pipelines over them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from xpipe import backend, config, pipeline
+from xpipe.formats import write_xmc
+from xpipe.progress import Progress
+
+
+def random_matrices(n_rows, n_features=40, n_labels=12, seed=0):
+    """(X, Y) with some rows without labels, some without features, and label 3 unused."""
+    rng = np.random.default_rng(seed)
+    X = sp.random(n_rows, n_features, 0.15, "csr", np.float32, random_state=rng)
+    X.data = rng.random(len(X.data), dtype=np.float32).round(4) + np.float32(0.01)
+    Y = sp.random(n_rows, n_labels, 0.2, "csr", np.float32, random_state=rng)
+    Y.data[:] = 1
+    Y = Y.tolil()
+    Y[:, 3] = 0
+    return sp.csr_matrix(X), sp.csr_matrix(Y)
+
+
+def write_dataset(folder: Path, n_train=300, n_test=80, seed=0):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, n_rows, own_seed in (("train", n_train, seed), ("test", n_test, seed + 1)):
+        write_xmc(str(folder / f"{name}.txt"), *random_matrices(n_rows, seed=own_seed))
+    (folder / "labels.txt").write_text("".join(f"label {i}\n" for i in range(12)))
+    return folder
+
+
+def write_pipeline(folder: Path, data: Path, extra: str = "", *, part_rows=32, cluster="none") -> Path:
+    path = folder / "pipeline.yaml"
+    path.write_text(
+        f"name: sample\n"
+        f"data: {{dir: {data}, part_rows: {part_rows}}}\n"
+        f"group: {{rule: random, size: 4}}\n"
+        f"emit: {{formats: [parquet, xmc, npz, svmlight]}}\n"
+        f"cluster: {cluster}\n"
+        f"out: {folder / 'runs' / 'sample'}\n{extra}"
+    )
+    return path
+
+
+def run_pipeline(path: Path, *overrides: str) -> dict:
+    """Run in this process, quietly."""
+    with Progress(mode="quiet") as progress:
+        return pipeline.run(config.load(path, overrides), progress, backend.choose("cpu"))
+
+
+def digests(results: dict) -> dict:
+    return {stage["stage"]: (stage["key"], stage["digests"]) for stage in results["stages"]}
+
+
+def bytes_below(folder: Path) -> dict[str, bytes]:
+    """Every file of a run folder that must be the same bytes for the same data: not results.json, not the lock."""
+    skip = {"results.json", ".lock"}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in skip
+    }
+
+
+def start_xpipe(*arguments: str, **options) -> subprocess.Popen:
+    """The command line in a process of its own."""
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, **options}
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    return subprocess.Popen([sys.executable, "-m", "xpipe", *map(str, arguments)], env=environment, **options)
+
+
+def run_xpipe(*arguments: str, **options) -> tuple[int, str]:
+    """(exit code, everything printed)."""
+    process = start_xpipe(*arguments, **options)
+    output, _ = process.communicate(timeout=180)
+    return process.returncode, output

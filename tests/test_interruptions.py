@@ -1,0 +1,143 @@
+"""Runs that are killed, interrupted or disturbed end, on the same command, with the bytes of an undisturbed run."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.samples import bytes_below, digests, run_pipeline, run_xpipe, start_xpipe, write_dataset, write_pipeline
+
+MOMENTS = 20
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_dataset(tmp_path_factory.mktemp("data"), n_train=2000, n_test=400)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    run_pipeline(write_pipeline(folder, data))  # compiles kernels, so that the next one is timed without
+    for path in (folder / "runs").rglob("*"):
+        if path.is_file():
+            path.unlink()
+    started = time.monotonic()
+    results = run_pipeline(write_pipeline(folder, data))
+    return results, bytes_below(folder / "runs" / "sample"), time.monotonic() - started
+
+
+def wait_for(condition, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "nothing happened"
+        time.sleep(0.002)
+
+
+def kill(process):
+    process.kill()
+    process.communicate()
+
+
+def children(pid):
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(word) for word in listed.stdout.split()]
+
+
+def descendants(pid):
+    found = children(pid)
+    return found + [deeper for child in found for deeper in descendants(child)]
+
+
+@pytest.mark.parametrize("moment", range(MOMENTS))
+def test_kill_of_the_run_at_a_random_moment(tmp_path, data, undisturbed, moment):
+    results, content, seconds = undisturbed
+    path = write_pipeline(tmp_path, data)
+    process = start_xpipe("run", path)
+    wait_for((tmp_path / "runs" / ".store").exists)
+    time.sleep(random.Random(moment).uniform(0, 1.1 * seconds))
+    kill(process)
+    again = run_pipeline(path)
+    assert digests(again) == digests(results)
+    assert bytes_below(tmp_path / "runs" / "sample") == content
+    assert not list((tmp_path / "runs").rglob("*.tmp"))
+
+
+def test_a_killed_run_is_resumed_not_repeated(tmp_path, data, undisturbed):
+    path = write_pipeline(tmp_path, data)
+    process = start_xpipe("run", path)
+    wait_for(lambda: len(list((tmp_path / "runs").glob(".store/read-*/receipts/rows/*.json"))) > 5)
+    kill(process)
+    part = next((tmp_path / "runs").glob(".store/read-*/features/split=train/part-00000.arrow"))
+    before = part.stat().st_mtime_ns, part.stat().st_ino
+    again = run_pipeline(path)
+    assert again["stages"][0]["status"] == "resumed"
+    assert (part.stat().st_mtime_ns, part.stat().st_ino) == before
+    assert digests(again) == digests(undisturbed[0])
+
+
+@pytest.mark.parametrize("victim", ["worker", "run"])
+def test_kill_with_worker_processes(tmp_path, data, undisturbed, victim):
+    path = write_pipeline(tmp_path, data, cluster="{kind: local, workers: 2, memory_limit: 1GiB, chunk_rows: 100}")
+    process = start_xpipe("run", path)
+    wait_for(lambda: len(list((tmp_path / "runs").glob(".store/read-*/receipts/rows/*.json"))) > 2)
+    if victim == "run":
+        workers = descendants(process.pid)
+        kill(process)
+        wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers), 30)
+        assert digests(run_pipeline(path)) == digests(undisturbed[0])
+    else:
+        workers = [pid for pid in descendants(process.pid) if is_worker(pid)]
+        assert len(workers) == 2
+        os.kill(workers[0], signal.SIGKILL)
+        output, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, output
+    assert bytes_below(tmp_path / "runs" / "sample") == undisturbed[1]
+
+
+def is_worker(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline") as stream:
+            return "spawn_main" in stream.read()
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("cluster", ["none", "{kind: local, workers: 2, memory_limit: 1GiB, chunk_rows: 64}"])
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tmp_path, data, undisturbed, cluster, signal_number):
+    path = write_pipeline(tmp_path, data, cluster=cluster)
+    process = start_xpipe("run", path, start_new_session=True)
+    wait_for(lambda: len(list((tmp_path / "runs").glob(".store/read-*/receipts/rows/*.json"))) > 2)
+    if signal_number == signal.SIGINT:
+        os.killpg(process.pid, signal_number)  # a terminal sends Ctrl-C to the workers too
+    else:
+        process.send_signal(signal_number)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert output.rstrip().splitlines()[-1] == f"interrupted; finished chunks are kept, to go on: xpipe run {path}"
+    assert "Traceback" not in output
+    assert digests(run_pipeline(path)) == digests(undisturbed[0])
+    assert bytes_below(tmp_path / "runs" / "sample") == undisturbed[1]
+
+
+def test_two_runs_at_once_in_one_folder(tmp_path, data, undisturbed):
+    path = write_pipeline(tmp_path, data)
+    first = start_xpipe("run", path)
+    wait_for(lambda: any((tmp_path / "runs" / ".store").glob("read-*")))
+    code, output = run_xpipe("run", path)
+    assert code == 5, output
+    assert f"process {first.pid} on" in output
+    assert "--set out=" in output
+    # another folder with the same store: both build the same artifacts side by side
+    code, output = run_xpipe("run", path, "--set", f"out={tmp_path / 'runs' / 'other'}")
+    assert code == 0, output
+    output, _ = first.communicate(timeout=120)
+    assert first.returncode == 0, output
+    assert bytes_below(tmp_path / "runs" / "sample") == undisturbed[1]
+    assert bytes_below(tmp_path / "runs" / "other") == undisturbed[1]

@@ -1,0 +1,24 @@
+"""Peak memory: seen when it is used, forgotten on reset."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from xpipe import memory
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak can be reset on Linux only")
+def test_peak_is_seen_and_reset():
+    memory.reset_peak()
+    before = memory.peak_bytes()
+    assert before > 2**20
+    held = np.ones(80 * 2**20, dtype=np.uint8)
+    with_it = memory.peak_bytes()
+    assert with_it > before + 60 * 2**20
+    del held
+    assert memory.peak_bytes() >= with_it  # a peak stays
+    memory.reset_peak()
+    assert memory.peak_bytes() < with_it - 40 * 2**20
