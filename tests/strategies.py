@@ -1,4 +1,4 @@
-"""Generators of sparse matrices for property tests. Hold no assertions; text files are generated in formats/strategies.py."""
+"""Generators of sparse matrices for property tests. Hold no assertions; those of texts are in formats/strategies.py."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_groups_given_as_ids(both):
 
 
 @st.composite
-def overlapping_groups(draw, values=st.just(1.0)):
+def overlapping_groups(draw, values):
     n_samples = draw(st.integers(0, 8))
     return draw(csr_matrices(n_rows=n_samples, values=values)), draw(csr_matrices(n_rows=n_samples, values=values))
 

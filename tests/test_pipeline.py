@@ -156,10 +156,9 @@ def test_a_damaged_artifact_is_rebuilt(tmp_path, undisturbed, data, harm, capsys
     again = run_pipeline(path)
     assert again["stages"][0]["status"] == "ran"
     assert digests(again) == digests(undisturbed[0])
-    if harm != "manifest":
-        warning = capsys.readouterr().err
-        assert "stage read is damaged" in warning
-        assert "part-00002.arrow" in warning
+    warning = capsys.readouterr().err
+    assert "stage read is damaged" in warning
+    assert victim.name in warning
 
 
 def test_a_damaged_dataset_in_the_run_folder_is_replaced(tmp_path, undisturbed, data):

@@ -16,7 +16,7 @@ from xpipe.formats import catalog
 from xpipe.formats.catalog import StatisticsCounter
 from xpipe.sparse import row_norms, to_matrix, to_triple
 
-TINY_DIGEST = "87fbf3a9ba8a928674e3763d122d81532d55ef3e88df07067af47b5fa3649e47"
+TINY_DIGEST = "fc0ccf47edb2838256d046f4523f983db9c4591a643463b8595b6f6c5247734a"
 MIB = 1 << 20
 
 

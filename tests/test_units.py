@@ -18,14 +18,17 @@ def test_parse_bytes(text, count):
     assert parse_bytes(text) == count
 
 
-@pytest.mark.parametrize("text", ["", "GiB", "4 GiBs", "-1MB", "0", "0GiB", "1e3", "nan", "4,5GB", True, "0.5", "4GiB/s"])
+@pytest.mark.parametrize(
+    "text", ["", "GiB", "4 GiBs", "-1MB", "0", "0GiB", "1e3", "nan", "4,5GB", True, "0.5", "4GiB/s"]
+)
 def test_what_is_no_size(text):
     with pytest.raises(ValueError, match="such as 4GiB or 500MB"):
         parse_bytes(text)
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("10min", 600), ("1.5h", 5400), ("2d", 172800), (3, 3), (0.25, 0.25), ("5M", 300)]
+    ("text", "seconds"),
+    [("90s", 90), ("10min", 600), ("1.5h", 5400), ("2d", 172800), (3, 3), (0.25, 0.25), ("5M", 300)],
 )
 def test_parse_duration(text, seconds):
     assert parse_duration(text) == seconds
@@ -47,7 +50,14 @@ def test_format_bytes(count, text):
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0.0 s"), (59.9, "59.9 s"), (59.96, "1 min 00 s"), (61, "1 min 01 s"), (3599.6, "1 h 00 min"), (7322, "2 h 02 min")],
+    [
+        (0, "0.0 s"),
+        (59.9, "59.9 s"),
+        (59.96, "1 min 00 s"),
+        (61, "1 min 01 s"),
+        (3599.6, "1 h 00 min"),
+        (7322, "2 h 02 min"),
+    ],
 )
 def test_format_seconds(seconds, text):
     assert format_seconds(seconds) == text

@@ -250,10 +250,11 @@ def _perform(step: Step, decision: Decision, artifacts: Store, pipeline: Any, cl
     record: dict = {"stage": name, "key": decision.key, "status": "cached", "why": decision.why}
     if decision.manifest is None:
         assert decision.key is not None  # every step before it is made
-        damaged = decision.why.startswith("damaged")
         with _sole_builder(artifacts.folder(name, decision.key), progress):
-            decision.manifest = None if damaged else artifacts.find(name, decision.key)  # built while we waited?
-            if decision.manifest is None:
+            built = artifacts.find(name, decision.key)  # by another run, while we waited?
+            if built is not None and not artifacts.damage(built):
+                decision.manifest = built
+            else:
                 record |= _build(step, decision, artifacts, pipeline, cluster, progress)
     assert decision.manifest is not None
     record["seconds"] = round(time.monotonic() - started, 3)

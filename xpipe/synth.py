@@ -62,12 +62,14 @@ class Spec:
     length_spread: float = 0.45  # sigma of the log of features per row
     label_flatness: float = 0.0075  # Zipf-Mandelbrot offset as a share of the labels
     label_exponent: float = 1.5
+    topic_exponent: float = 1.0  # Zipf of the topics' sizes
+    fullness: float = 0.8  # a label too common for this share of a topic of middling size belongs to several
     two_topics: float = 0.2  # rows with a second topic
-    stray: float = 0.08  # labels of no topic of the row
-    hidden: float = 0.55  # labels the row's text says nothing about
+    stray: float = 0.06  # labels of no topic of the row
+    hidden: float = 0.65  # labels the row's text says nothing about
     genres: int = 6
-    background: tuple[float, float] = (0.42, 0.52)  # share of a row's words drawn from the common vocabulary
-    topic_share: float = 0.8  # of the other words, those of the topic instead of a label
+    background: tuple[float, float] = (0.6, 0.7)  # share of a row's words drawn from the common vocabulary
+    topic_share: float = 0.75  # of the other words, those of the topic instead of a label
     genre_share: float = 0.1  # background words drawn from one of a few genres
 
     def rows(self, split: str) -> int:
@@ -203,8 +205,8 @@ def _plan(name: str, seed: int) -> _Plan:
 
     # topics: a popular label belongs to many, so that none of them is full of it
     n_topics = max(4, n_labels // spec.labels_per_topic)
-    appeal = np.cumsum(_zipf(n_topics, 0.05 * n_topics, 0.7))
-    memberships = np.ceil(share * n_topics * 5).astype(np.int64).clip(1, n_topics)
+    appeal = np.cumsum(_zipf(n_topics, 0.02 * n_topics, spec.topic_exponent))
+    memberships = np.ceil(share * n_topics / spec.fullness).astype(np.int64).clip(1, n_topics)
     label = np.repeat(np.arange(n_labels), memberships)
     topic = np.searchsorted(appeal, _uniform(_bits(seed, name, "topics"), len(label)) * appeal[-1])
     first_membership = np.cumsum(memberships) - memberships

@@ -139,7 +139,7 @@ def test_an_emitted_dataset(tmp_path):
     write_dataset_part(
         str(tmp_path / path), np.arange(4), to_triple(X), to_triple(Y), n_features=3, n_labels=2, row_group=2
     )
-    about = {"n_features": 3, "n_labels": 2, "splits": {"train": {"parts": [{"path": path}]}}}
+    about = {"n_features": 3, "n_labels": 2, "splits": {"train": {"rows": 4, "parts": [{"path": path}]}}}
     (tmp_path / "dataset.json").write_text(json.dumps(about))
     data = read_dataset(str(tmp_path))
     assert data.layout.format == "parquet"

@@ -98,6 +98,17 @@ def test_more_midpoints_in_a_row_than_the_list_of_unsure_values_holds(folder):
     np.testing.assert_array_equal(found.values.view(np.uint32), wanted.view(np.uint32))
 
 
+@pytest.mark.parametrize(
+    "number", ["3152521596064208e23", "3223959285049710e23", "8488691705110795e-23", "4989798574328574e-24"]
+)
+def test_powers_of_ten_that_are_no_doubles(folder, number):
+    """One operation with a rounded power of ten would end on the wrong side of a float32 midpoint."""
+    path = folder / "powers.txt"
+    path.write_text(f"1 1\n0:{number}\n")
+    (found,) = parse_range(open_text(str(path), "sparse", header=True)).features.values
+    assert found == oracles.to_float32(number)
+
+
 def test_values_at_the_edge_of_float32(folder):
     edge = 2**128 - 2**103  # from here on a double rounds to infinity
     below = str(edge - 2**75)  # the double before it

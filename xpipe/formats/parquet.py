@@ -79,7 +79,14 @@ def _write(path: str, table: pa.Table, row_group: int) -> dict:
     # Index lists repeat their values, so a dictionary shrinks them; float values do not.
     repeating = [name for name in table.schema.names if name in ("indices", "labels")]
     columns = [f"{name}.list.element" for name in repeating]
-    pq.write_table(table, sink, row_group_size=row_group, compression="zstd", use_dictionary=columns or False)
+    pq.write_table(
+        table,
+        sink,
+        row_group_size=row_group,
+        compression="zstd",
+        use_dictionary=columns or False,
+        write_page_checksum=True,
+    )
     content = sink.getvalue()
     with files.open_write(path) as stream:
         stream.write(content)
@@ -220,7 +227,7 @@ class _open:
             raise DataError("a Parquet file is missing", where=path, fix="write it again")
         try:
             source = pa.memory_map(path) if files.is_local(path) else pa.BufferReader(files.read_bytes(path))
-            self.file = pq.ParquetFile(source)
+            self.file = pq.ParquetFile(source, page_checksum_verification=True)
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable(error) from error
         have = {field.name: field.type for field in self.file.schema_arrow}

@@ -1,0 +1,243 @@
+"""Emitted rows: normalising, renumbering and the survey against plain Python; same bytes however units are grouped."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests import oracles
+from tests.strategies import csr_matrices, finite_float32, label_matrices
+from xpipe import files
+from xpipe.errors import StageError
+from xpipe.formats.parquet import write_dataset_part
+from xpipe.formats.parts import slice_rows, write_part
+from xpipe.grouping import random_groups, spread_labels
+from xpipe.seeding import permutation
+from xpipe.sparse import Triple, to_triple
+from xpipe.stages import emit_rows
+from xpipe.stages.matrices import part_path
+from xpipe.store import Store
+
+PART_ROWS = 7
+
+
+# ---------------------------------------------------------------- single functions
+
+
+@given(csr_matrices(values=finite_float32))
+def test_normalise_rows(matrix):
+    found = emit_rows.normalise_rows(to_triple(matrix))
+    assert found.values.dtype == np.float32
+    for row, wanted in zip(oracles.rows_of(found), oracles.normalise_rows(matrix), strict=True):
+        assert list(row) == list(wanted)
+        np.testing.assert_allclose(list(row.values()), list(wanted.values()), rtol=1.3e-7, atol=1e-45)
+    np.testing.assert_array_equal(found.indptr, matrix.indptr)
+
+
+def test_rows_of_zeros_and_of_tiny_values():
+    triple = Triple(np.array([0, 1, 1, 3]), np.array([0, 0, 1], np.int32), np.array([0, 1e-45, 0], np.float32))
+    assert emit_rows.normalise_rows(triple).values.tolist() == [0, 1, 0]
+
+
+@given(label_matrices(), st.data())
+def test_renumber_labels(labels, data):
+    n_labels = labels.shape[1]
+    frequency = data.draw(st.lists(st.integers(0, 2), min_size=n_labels, max_size=n_labels))
+    numbers = np.where(np.array(frequency) > 0, np.cumsum(np.array(frequency) > 0) - 1, -1).astype(np.int32)
+    found = emit_rows.renumber_labels(to_triple(labels), numbers)
+    assert [array.dtype for array in found] == [np.int64, np.int32, np.float32]
+    assert oracles.rows_of(found) == oracles.renumber_labels(labels, frequency)
+
+
+def test_label_map(tmp_path):
+    np.save(tmp_path / "frequency.npy", np.array([3, 0, 1, 0, 0, 2]))
+    files.write_bytes(str(tmp_path / emit_rows.FREQUENCY), (tmp_path / "frequency.npy").read_bytes())
+    found = emit_rows.label_map(str(tmp_path))
+    assert found.tolist() == [0, -1, 1, -1, -1, 2]
+    assert found.dtype == np.int32
+
+
+# ---------------------------------------------------------------- rows of a stored dataset
+
+
+def random_rows(n_rows: int, n_features: int, n_labels: int, seed: int) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    rng = np.random.default_rng(seed)
+    X = sp.random(n_rows, n_features, 0.3, "csr", np.float32, random_state=rng)
+    Y = sp.random(n_rows, n_labels, 0.15, "csr", np.float32, random_state=rng)
+    Y.data[:] = 1
+    return X, Y
+
+
+class Stored:
+    """A store with features and labels of 40 training and 15 test rows, and what a worker is told about them."""
+
+    def __init__(self, top: str, *, groups: bool = False, rows_without_labels: str = "keep"):
+        self.X, self.Y = {}, {}
+        self.X["train"], self.Y["train"] = random_rows(40, 20, 12, 0)
+        self.X["test"], self.Y["test"] = random_rows(15, 20, 12, 1)
+        artifacts = Store(files.join(top, "store"))
+        folder = artifacts.begin("read", "key")
+        made = {}
+        for name, matrices in (("features", self.X), ("labels", self.Y)):
+            made[name] = self._write(folder, name, matrices)
+        labels_folder = [folder, "labels"]
+        self.train = self.Y["train"]
+        source = {"kind": "matrix", "matrix": labels_folder, "sentence": "the labels as read"}
+        if groups:
+            Y1, Y2 = random_groups(self.Y["train"], 3, 0)
+            made["membership"] = self._write(folder, "membership", {"train": Y1})
+            made["group_labels"] = self._write(folder, "group_labels", {"train": Y2})
+            self.train = spread_labels(Y1, Y2)
+            source = {"kind": "groups", "membership": [folder, "membership"], "group_labels": [folder, "group_labels"]}
+        artifacts.publish("read", "key", {}, made, {})
+        self.folder = artifacts.begin("emit", "key")
+        self.shared = {
+            "features": [folder, "features"],
+            "train_labels": source,
+            "held_out_labels": labels_folder,
+            "n_features": 20,
+            "n_labels": 12,
+            "splits": ["train", "test"],
+            "seed": 5,
+            "params": {"rows_without_labels": rows_without_labels, "row_group": 3},
+        }
+
+    def _write(self, folder: str, name: str, matrices: dict) -> tuple[list[dict], dict]:
+        entries = []
+        for split, matrix in matrices.items():
+            n_rows, triple = matrix.shape[0], to_triple(matrix)
+            for index, start in enumerate(range(0, n_rows, PART_ROWS)):
+                stop, path = min(start + PART_ROWS, n_rows), part_path(name, split, index)
+                facts = write_part(
+                    files.join(folder, path), np.arange(start, stop) + 500, slice_rows(triple, start, stop)
+                )
+                entries.append({"path": path, "split": split, **facts})
+        return entries, {"n_columns": matrices["train"].shape[1]}
+
+    def survey(self) -> dict:
+        (entry,), facts = emit_rows.survey(self.folder, self.shared)
+        assert entry["sha256"] == files.sha256(files.join(self.folder, entry["path"]))
+        self.shared["facts"] = facts
+        return facts
+
+
+KINDS = pytest.mark.parametrize(
+    ("groups", "action"), [(False, "keep"), (True, "keep"), (False, "drop"), (True, "drop")]
+)
+
+
+@KINDS
+def test_survey(tmp_path, groups, action):
+    stored = Stored(str(tmp_path), groups=groups, rows_without_labels=action)
+    facts = stored.survey()
+    frequency = oracles.frequencies(stored.train, 12)
+    kept = {label for label, count in enumerate(frequency) if count}
+    sizes = [len(row) for row in oracles.sets_of(stored.train)]
+    held_out = oracles.sets_of(stored.Y["test"])
+    empty = {"train": sizes.count(0), "test": sum(not row & kept for row in held_out)}
+    assert 0 < empty["test"] < 15
+    if not groups:
+        assert empty["train"] > 0
+    if action == "drop":
+        sizes = [size for size in sizes if size]
+    assert facts["rows"] == {"train": len(sizes), "test": 15 - (empty["test"] if action == "drop" else 0)}
+    assert facts["labels_kept"] == len(kept)
+    assert facts["k"] == max(sizes)
+    assert facts["k_percentiles"]["100"] == max(sizes)
+    assert facts["k_percentiles"]["50"] == np.percentile(sizes, 50)
+    assert facts["labels_a_row"] == pytest.approx(sum(sizes) / len(sizes), abs=5e-5)
+    assert facts["filtered"] == {
+        "labels_without_positives": 12 - len(kept),
+        "held_out_occurrences_of_these": {"test": sum(len(row - kept) for row in held_out)},
+        "rows_without_labels": {"action": "dropped" if action == "drop" else "kept", **empty},
+    }
+    found = np.load(files.join(stored.folder, emit_rows.FREQUENCY))
+    assert found.tolist() == frequency
+
+
+@KINDS
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_emitted_rows(tmp_path, groups, action, split):
+    stored = Stored(str(tmp_path), groups=groups, rows_without_labels=action)
+    stored.survey()
+    n_rows = stored.X[split].shape[0]
+    rows = np.random.default_rng(2).integers(0, n_rows, 25)
+    samples, features, labels = emit_rows.emitted_rows(stored.folder, stored.shared, split, rows)
+    wanted_labels = oracles.renumber_labels(
+        stored.train if split == "train" else stored.Y["test"], oracles.frequencies(stored.train, 12)
+    )
+    wanted = [row for row in rows.tolist() if wanted_labels[row] or action == "keep"]
+    assert samples.tolist() == [row + 500 for row in wanted]
+    assert oracles.rows_of(features) == oracles.take_rows(stored.X[split], wanted)
+    assert oracles.rows_of(labels) == [wanted_labels[row] for row in wanted]
+
+
+def units_of(stored: Stored) -> list[dict]:
+    units = []
+    for dataset in ("tree", "heads"):
+        for split in ("train", "test"):
+            n_rows = stored.X[split].shape[0]
+            for index, start in enumerate(range(0, n_rows, PART_ROWS)):
+                place = {"dataset": dataset, "split": split, "index": index}
+                rows = min(PART_ROWS, n_rows - start)
+                units.append({"unit": f"{dataset}-{split}-{index}", **place, "start": start, "rows": rows})
+    return units
+
+
+def write_all(stored: Stored, chunk: int) -> dict[str, dict]:
+    units = units_of(stored)
+    made = {}
+    for start in range(0, len(units), chunk):
+        for unit, entry in emit_rows.dataset_parts(stored.folder, units[start : start + chunk], stored.shared):
+            assert entry["sha256"] == files.sha256(files.join(stored.folder, entry["path"]))
+            made[unit["unit"]] = entry
+    assert len(made) == len(units)
+    return made
+
+
+@KINDS
+def test_files_are_the_same_however_units_are_grouped(tmp_path, groups, action):
+    stored = Stored(str(tmp_path), groups=groups, rows_without_labels=action)
+    facts = stored.survey()
+    made = write_all(stored, 100)
+    assert write_all(stored, 1) == made
+    assert write_all(stored, 4) == made
+    for dataset in ("tree", "heads"):
+        for split in ("train", "test"):
+            own = [entry for entry in made.values() if (entry["dataset"], entry["split"]) == (dataset, split)]
+            assert sum(entry["rows"] for entry in own) == facts["rows"][split]
+
+
+@KINDS
+def test_what_the_files_hold(tmp_path, groups, action):
+    """tree/ is normalised and in order, heads/ is as read, its training rows in the order of the seed."""
+    stored = Stored(str(tmp_path), groups=groups, rows_without_labels=action)
+    facts = stored.survey()
+    made = write_all(stored, 100)
+    for unit in units_of(stored):
+        n_rows = stored.X[unit["split"]].shape[0]
+        order = np.arange(n_rows)
+        if unit["dataset"] == "heads" and unit["split"] == "train":
+            order = permutation(n_rows, 5, "emit", "heads")
+        rows = order[unit["start"] : unit["start"] + unit["rows"]]
+        samples, features, labels = emit_rows.emitted_rows(stored.folder, stored.shared, unit["split"], rows)
+        if unit["dataset"] == "tree":
+            features = emit_rows.normalise_rows(features)
+        expected = write_dataset_part(
+            str(tmp_path / "expected"), samples, features, labels, n_features=20, n_labels=facts["labels_kept"],
+            row_group=3 if unit["dataset"] == "heads" else 65536,
+        )  # fmt: skip
+        path = f"datasets/{unit['dataset']}/split={unit['split']}/part-{unit['index']:05d}.parquet"
+        assert made[unit["unit"]] == {"path": path, "dataset": unit["dataset"], "split": unit["split"], **expected}
+
+
+def test_labels_of_other_samples_are_refused(tmp_path):
+    stored = Stored(str(tmp_path))
+    stored.survey()
+    path = files.join(stored.shared["features"][0], part_path("labels", "train", 0))
+    write_part(path, np.arange(PART_ROWS) + 501, to_triple(stored.Y["train"][:PART_ROWS]))
+    with pytest.raises(StageError, match="not of the same samples"):
+        emit_rows.emitted_rows(stored.folder, stored.shared, "train", np.arange(10))
