@@ -83,7 +83,11 @@ def test_results_json_has_what_ran(tmp_path, data):
         (["run", "{pipeline}", "--set", "group.sise=4"], 2, "did you mean `size`"),
         (["run", "{pipeline}", "--set", "data.dir=nowhere"], 3, "no folder nowhere"),
         (["run", "{pipeline}", "--set", "backend=gpu"], 6, "no GPU can be used"),
-        (["run", "{pipeline}", "--set", "cluster=tcp://127.0.0.1:9", "--set", "cluster.worker_timeout=2s"], 5, "no Dask cluster"),
+        (
+            ["run", "{pipeline}", "--set", "cluster=tcp://127.0.0.1:9", "--set", "cluster.worker_timeout=2s"],
+            5,
+            "no Dask cluster",
+        ),
         (["show", "nothing"], 2, "no results of a run"),
         (["clean", "nothing"], 2, "no store below"),
         (["check", "nothing"], 3, "no folder nothing"),

@@ -16,7 +16,7 @@ from xpipe import config, pipeline
 from xpipe.errors import ConfigError, DataError
 from xpipe.formats import read_xmc, write_sparse, write_svmlight
 from xpipe.formats.parquet import read_split
-from xpipe.grouping import random_groups, spread_labels
+from xpipe.grouping import given_groups, random_groups, spread_labels
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_what_is_emitted_is_what_was_read(undisturbed, data):
 def test_facts_of_the_dataset(undisturbed):
     results, folder, _ = undisturbed
     about = json.loads((folder / "runs" / "sample" / "heads" / "dataset.json").read_text())
-    X, Y = read_split(str(folder / "runs" / "sample" / "heads"), "train")
+    _, Y = read_split(str(folder / "runs" / "sample" / "heads"), "train")
     sizes = np.diff(Y.indptr)
     assert about["k"] == sizes.max()
     assert about["k_percentiles"]["50"] == np.percentile(sizes, 50)
@@ -136,7 +136,12 @@ def test_an_output_no_longer_asked_for_goes(tmp_path, data):
     path = write_pipeline(tmp_path, data)
     run_pipeline(path)
     run_pipeline(path, "emit.formats=[parquet]")
-    assert sorted(entry.name for entry in (tmp_path / "runs" / "sample").iterdir()) == [".lock", "heads", "results.json", "tree"]
+    assert sorted(entry.name for entry in (tmp_path / "runs" / "sample").iterdir()) == [
+        ".lock",
+        "heads",
+        "results.json",
+        "tree",
+    ]
 
 
 @pytest.mark.parametrize("harm", ["flip", "truncate", "remove", "manifest"])
@@ -291,6 +296,8 @@ def test_given_groups_for_labelled_data(tmp_path, data):
     assert results["stages"][1]["summary"]["samples_in_no_group"] == 1
     _, emitted = read_split(str(tmp_path / "runs" / "sample" / "tree"), "train")
     assert emitted[5].nnz == 0
+    spread = spread_labels(*given_groups(ids, Y))
+    assert (emitted.toarray() == spread.toarray()[:, spread.getnnz(axis=0) > 0]).all()
     with pytest.raises(DataError, match="not there"):
         run_pipeline(path, "group={rule: given, file: nowhere.txt}")
 
@@ -299,7 +306,7 @@ def test_dropped_rows_are_listed_and_nothing_shifts(tmp_path, data):
     folder = tmp_path / "in"
     shutil.copytree(data, folder)
     lines = (data / "train.txt").read_text().splitlines()
-    X, Y = read_xmc(str(data / "train.txt"))
+    _, Y = read_xmc(str(data / "train.txt"))
     lines[1 + 10] = "abc 1:0.5"
     lines[1 + 40] = "1 3:nan"
     lines[1 + 299] = "1 4000:1"

@@ -53,7 +53,7 @@ def check_folder(folder: str, name: str | None = None, **reading: Any) -> CheckR
 
 
 def _pieces(layout: Layout, reading: dict) -> Iterator[tuple[str, Triple, Triple, int, int]]:
-    """(split, features, labels, n_features, n_labels) of all rows, in pieces of bounded size where the format allows."""
+    """(split, features, labels, n_features, n_labels) of all rows, in bounded pieces where the format allows."""
     ranged = layout.format in ("xmc", "svmlight") and not any(split.rows for split in layout.splits.values())
     if not ranged:
         from xpipe.formats.dataset import read_dataset
@@ -72,6 +72,8 @@ def _pieces(layout: Layout, reading: dict) -> Iterator[tuple[str, Triple, Triple
             offsets = np.array([source.first_byte, offsets[-1]])
         for index in range(len(offsets) - 1):
             first_row = min(index * ROWS_AT_A_TIME, n_rows)
-            rows = parse_range(source, int(offsets[index]), int(offsets[index + 1]), first_row, threads=os.cpu_count() or 1)
+            rows = parse_range(
+                source, int(offsets[index]), int(offsets[index + 1]), first_row, threads=os.cpu_count() or 1
+            )
             assert rows.labels is not None
             yield name, rows.features, rows.labels, source.n_features, source.n_labels

@@ -14,14 +14,18 @@ SHORT = {"train": "trn", "test": "tst", "dev": "dev"}
 
 
 def convert(source: str, target: str, form: str, **reading: Any) -> list[str]:
-    """Write what `source` holds to the folder `target` as xmc, split, npz, svmlight or parquet; gives the paths written.
+    """Write what `source` holds to the folder `target` as xmc, split, npz, svmlight or parquet; gives the paths.
 
     source: a folder that read_dataset knows, or one XMC text or svmlight file (it becomes the split train).
     reading: index_base, label_base, n_features, n_labels. What is written counts from 0, svmlight features from 1.
     """
     source, target = files.local(source), files.local(target)
     if files.is_folder(target) and files.listing(target):
-        raise DataError(f"{target} is not empty", why="files of two formats in one folder cannot be told apart", fix="give a new folder")
+        raise DataError(
+            f"{target} is not empty",
+            why="files of two formats in one folder cannot be told apart",
+            fix="give a new folder",
+        )
     splits, names = _read(source, reading)
     written = []
     for split, matrices in splits.items():
@@ -67,7 +71,9 @@ def _write(target: str, split: str, name: str, matrix: sp.csr_matrix, matrices: 
     if combined and name == "X":
         if "Y" not in matrices:
             raise DataError(
-                f"the {split} split has no labels of single samples", why=f"{form} has no place for groups", fix="--to npz or split"
+                f"the {split} split has no labels of single samples",
+                why=f"{form} has no place for groups",
+                fix="--to npz or split",
             )
         path = files.join(target, f"{split}.{'txt' if form == 'xmc' else 'svm'}")
         if form == "xmc":

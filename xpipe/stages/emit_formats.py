@@ -21,7 +21,7 @@ SVMLIGHT_BASE = 1  # LIBSVM's own tools refuse a feature 0
 
 
 def write_file(folder: str, unit: dict, shared: dict) -> list[str]:
-    """Write the file(s) of one format and split (split None: what stands beside them); gives their paths relative to `folder`."""
+    """Write the files of one format and split (None: what stands beside them); gives their paths below `folder`."""
     top = f"datasets/{unit['format']}"
     if unit["split"] is None:
         return _write_beside(folder, top, shared)
@@ -50,7 +50,8 @@ def _write_svmlight(folder: str, top: str, split: str, shared: dict) -> list[str
     path = f"{top}/{split}.svm"
     with files.open_write(files.join(folder, path)) as stream:
         for features, labels in _parts(folder, split, shared):
-            for block in format_blocks(features, labels, index_base=SVMLIGHT_BASE):
+            # a sample without anything gets an explicit zero: readers of svmlight skip blank lines and would shift rows
+            for block in format_blocks(features, labels, index_base=SVMLIGHT_BASE, empty_row=b" 1:0"):
                 stream.write(block)
     return [path]
 
@@ -71,7 +72,7 @@ def _write_npz(folder: str, top: str, split: str, shared: dict) -> list[str]:
 
 
 def _write_beside(folder: str, top: str, shared: dict) -> list[str]:
-    """labels.txt (names, or original numbers), and the marker of stand-ins: what is synthetic stays so in every copy."""
+    """labels.txt (names, or original numbers), and the marker of stand-ins, which stays with every copy."""
     original, _ = kept_labels(folder)
     names = label_names(shared)
     lines = [names[label] if names else f"label {label}" for label in original]
