@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from xpipe import synth
+from xpipe import synth, synth_model
 from xpipe.errors import ConfigError, DataError
 from xpipe.formats import catalog
 from xpipe.formats.catalog import StatisticsCounter
@@ -148,7 +148,7 @@ def test_pieces_give_the_same_bytes_in_any_order(tiny, tmp_path):
     folder, _ = tiny
     pieces = synth.plan_pieces("tiny")
     paths = [tmp_path / f"{number}.txt" for number in range(len(pieces))]
-    synth._plan.cache_clear()
+    synth_model._plan.cache_clear()
     for number in random.Random(1).sample(range(len(pieces)), len(pieces)):
         synth.write_piece("tiny", 0, pieces[number], paths[number])
     synth.assemble("tiny", 0, paths, tmp_path / "out")
@@ -217,7 +217,7 @@ def test_the_generator_is_splitmix64():
 
 def test_an_alias_table_holds_its_weights():
     weights = np.random.default_rng(0).pareto(1.0, 1000)
-    threshold, alias = synth._alias(weights)
+    threshold, alias = synth_model._alias(weights)
     chance = np.zeros(1000)
     for cell in range(1000):
         own = (int(threshold[cell]) + 1) / 2**32
@@ -228,7 +228,7 @@ def test_an_alias_table_holds_its_weights():
 
 def test_every_label_is_in_train_even_where_rows_are_few():
     """Wiki10-31K has twice as many labels as training rows."""
-    plan = synth._plan("wiki10-31k", 0)
+    plan = synth_model._plan("wiki10-31k", 0)
     spec = synth.SPECS["wiki10-31k"]
     piece = synth.plan_pieces("wiki10-31k")[3]
     _, labels = synth.rows_of("wiki10-31k", 0, piece)

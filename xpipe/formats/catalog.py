@@ -9,6 +9,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -215,25 +216,34 @@ class Row:
     note: str = ""
 
 
-def compare(published: Published, found: Statistics) -> list[Row]:
-    """Found against published, quantity by quantity: counts exactly, averages within 2 %."""
-    rows = [_count("features", published.n_features, found.n_features),
-            _count("labels", published.n_labels, found.n_labels)]  # fmt: skip
+def compare(published: Published | None, found: Statistics) -> list[Row]:
+    """Found against published, quantity by quantity: counts exactly, averages within 2 %; None: nothing to compare."""
+
+    def said(quantity: str) -> Any:
+        return getattr(published, quantity) if published else None
+
+    rows = [
+        _count("features", said("n_features"), found.n_features),
+        _count("labels", said("n_labels"), found.n_labels),
+    ]
     for split in SPLITS:
-        if published.rows(split) or found.rows(split):
-            rows.append(_count(f"{split} rows", published.rows(split), found.rows(split)))
-    counted = published.samples_per_label_splits
+        if found.rows(split) or (published and published.rows(split)):
+            rows.append(_count(f"{split} rows", published.rows(split) if published else None, found.rows(split)))
+    counted = published.samples_per_label_splits if published else ("train",)
+    counting = f"counts {' and '.join(counted)}"
+    without_positives = found.splits["train"].labels_without_positives if "train" in found.splits else found.n_labels
     rows += [
-        _average("labels per sample", published.labels_per_sample, found.labels_per_sample),
-        _average("features per sample", published.features_per_sample, found.features_per_sample),
-        _average("samples per label", published.samples_per_label, found.samples_per_label(counted),
-                 f"counts {' and '.join(counted)}"),
-        _count("train rows without labels", published.unlabelled_train_rows,
-               found.total("rows_without_labels", ["train"])),
+        _average("labels per sample", said("labels_per_sample"), found.labels_per_sample),
+        _average("features per sample", said("features_per_sample"), found.features_per_sample),
+        _average("samples per label", said("samples_per_label"), found.samples_per_label(counted), counting),
+        _count(
+            "train rows without labels",
+            said("unlabelled_train_rows"),
+            found.total("rows_without_labels", ["train"]),
+        ),
         _count("rows without features", None, found.total("rows_without_features")),
-        _count("labels without a training positive", None,
-               found.splits["train"].labels_without_positives if "train" in found.splits else found.n_labels),
-    ]  # fmt: skip
+        _count("labels without a training positive", None, without_positives),
+    ]
     return rows
 
 
