@@ -274,6 +274,8 @@ def _build(step: Step, decision: Decision, artifacts: Store, pipeline: Any, clus
     context = StageContext(
         name, step.params, pipeline.seed, decision.inputs, folder, cluster, pipeline.cluster, bar, progress.warn
     )
+    if pipeline.cluster.kind == "local":
+        step.stage.compile()
     memory.reset_peak()
     produced: Produced = step.stage.run(context)
     decision.manifest = artifacts.publish(name, key, ingredients, produced.artifacts, produced.summary)

@@ -204,3 +204,16 @@ def _largest_indices(source: TextSource) -> tuple[int, int]:
 
 def _at_least(array: np.ndarray, length: int) -> np.ndarray:
     return array if len(array) >= length else np.empty(length + length // 2, dtype=array.dtype)
+
+
+def compile_kernels() -> None:
+    """Compile what reading text needs, or load it from the machine's cache of compiled code."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "one.txt")
+        with open(path, "wb") as stream:
+            stream.write(b"1 2 2\n1,0 1:0.5 0:1.25\n")
+        source = open_text(path, "xmc", header=True)
+        row_offsets(source, 1)
+        parse_range(source)

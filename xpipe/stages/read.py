@@ -247,6 +247,12 @@ def warn_if_another_dataset(context: Any, name: str, shape: dict) -> None:
             )
 
 
+def compile_kernels() -> None:
+    from xpipe.formats.text import compile_kernels
+
+    compile_kernels()
+
+
 def scan_files(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
     from xpipe.stages import read_rows
 
@@ -280,4 +286,5 @@ READ = Stage(
     provides=provides,
     identity=identity,
     estimate=estimate,
+    compile=compile_kernels,
 )

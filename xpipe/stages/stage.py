@@ -66,6 +66,10 @@ def _unknown(params: Any, inputs: dict) -> Estimate:
     return Estimate()
 
 
+def _nothing() -> None:
+    pass
+
+
 def _switched_on(params: Any) -> bool:
     return True
 
@@ -78,7 +82,8 @@ class Stage:
     a trailing "?" means it may be absent. `version` goes up when the output for the same input changes.
     `provides(params)` narrows `writes` to what this pipeline really gets. `identity(params, inputs, store)` is what
     the output depends on besides inputs, seed and version: never a path. `exports` lists artifacts that are laid out
-    in the run's folder.
+    in the run's folder. `compile` compiles the stage's kernels once, before local workers, who share the machine's
+    cache of compiled code, would all do it at the same time.
     """
 
     name: str
@@ -94,3 +99,4 @@ class Stage:
     provides: Callable[[Any], tuple[str, ...]] | None = None
     identity: Callable[[Any, dict, Any], dict] = _whole_section
     estimate: Callable[[Any, dict], Estimate] = _unknown
+    compile: Callable[[], None] = _nothing

@@ -45,6 +45,12 @@ def run(context: Any) -> Produced:
     return Produced({SOURCE: (receipt["files"], {"dataset": name})}, summary, scratch=("pieces",))
 
 
+def compile_kernels() -> None:
+    from xpipe.synth import plan_pieces, rows_of
+
+    rows_of("tiny", 0, plan_pieces("tiny")[0])
+
+
 def _piece_path(folder: str, number: int) -> str:
     return files.join(folder, "pieces", f"{number:05d}.txt")
 
@@ -92,4 +98,5 @@ SYNTH = Stage(
     enabled=is_needed,
     identity=identity,
     estimate=estimate,
+    compile=compile_kernels,
 )
