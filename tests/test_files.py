@@ -10,7 +10,6 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -267,49 +266,6 @@ def test_link_or_copy_of_a_missing_file(tmp_path):
 
 
 # ---------------------------------------------------------------- a real object store
-
-
-@pytest.fixture(scope="module")
-def bucket():
-    """s3://xpipe-test on a server of our own."""
-    pytest.importorskip("s3fs")
-    pytest.importorskip("moto")
-    import boto3
-    from botocore.exceptions import EndpointConnectionError
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    settings = {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "NO_PROXY": "127.0.0.1",
-    }
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    patch = pytest.MonkeyPatch()
-    for name, value in settings.items():
-        patch.setenv(name, value)
-    client = boto3.client("s3")
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                client.create_bucket(Bucket="xpipe-test")
-                break
-            except EndpointConnectionError:
-                assert server.poll() is None, "the server ended"
-                assert time.monotonic() < deadline, "the server does not answer"
-                time.sleep(0.1)
-        yield "s3://xpipe-test"
-    finally:
-        client.close()
-        server.terminate()
-        server.wait()
-        patch.undo()
 
 
 def test_s3(bucket, tmp_path):

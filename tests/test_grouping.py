@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import oracles
 from tests.strategies import csr_matrices, label_matrices
 from xpipe.errors import ConfigError, DataError
-from xpipe.grouping import binarised, given_groups, membership_of_ids, random_groups, spread_labels
+from xpipe.grouping import binarised, given_groups, kmeans_groups, membership_of_ids, random_groups, spread_labels
 
 
 def assert_ones(matrix: sp.csr_matrix) -> None:
@@ -53,6 +53,45 @@ def test_the_seed_changes_the_groups():
 def test_a_group_has_at_least_one_sample(size):
     with pytest.raises(ConfigError, match=f"at least 1, got {size}"):
         random_groups(sp.csr_matrix((3, 2)), size)
+
+
+@settings(deadline=None)
+@given(st.data(), st.integers(0, 3), st.sampled_from([0.0, 1.0]), st.integers(0, 2**63 - 1))
+def test_kmeans_groups(data, depth, noise, seed):
+    n_samples = data.draw(st.integers(2**depth, 12))
+    X, Y = data.draw(csr_matrices(n_rows=n_samples)), data.draw(label_matrices(n_rows=n_samples))
+    Y1, Y2 = kmeans_groups(X, Y, depth, seed, noise)
+    assert_ones(Y1)
+    assert_ones(Y2)
+    assert Y1.shape == (n_samples, 2**depth)
+    assert Y2.shape == (2**depth, Y.shape[1])
+    membership = oracles.sets_of(Y1)
+    assert all(len(groups) == 1 for groups in membership)  # every sample in exactly one
+    sizes = Y1.getnnz(axis=0)
+    assert sizes.max() - sizes.min() <= 1
+    assert oracles.sets_of(Y2) == oracles.labels_of_groups(membership, oracles.sets_of(Y), 2**depth)
+
+
+def test_kmeans_groups_hold_samples_that_look_alike():
+    kinds = np.array([2, 0, 1, 3, 3, 1, 0, 2, 2, 3, 0, 1])
+    X = sp.csr_matrix(np.eye(4, dtype=np.float32)[kinds] * 5 + 1)
+    Y1, Y2 = kmeans_groups(X, sp.csr_matrix(np.eye(4, dtype=np.float32)[kinds]), depth=2)
+    assert Y2.nnz == 4  # each group has the one label of its kind
+    assert Y1.getnnz(axis=0).tolist() == [3, 3, 3, 3]
+    for threads in (1, 4):
+        assert (kmeans_groups(X, sp.csr_matrix((12, 1)), depth=2, threads=threads)[0] != Y1).nnz == 0
+
+
+def test_kmeans_groups_that_cannot_be():
+    X, Y = sp.csr_matrix((5, 3), dtype=np.float32), sp.csr_matrix((5, 2), dtype=np.float32)
+    with pytest.raises(ConfigError, match="depth 3 is too deep for 5 samples") as caught:
+        kmeans_groups(X, Y, depth=3)
+    assert caught.value.fix == "a depth of at most 2"
+    with pytest.raises(ConfigError, match="noise must be a number from 0"):
+        kmeans_groups(X, Y, depth=1, noise=-1)
+    with pytest.raises(DataError, match="do not fit each other") as refused:
+        kmeans_groups(X, Y[:4], depth=1)
+    assert refused.value.why == "features have 5 rows, labels 4"
 
 
 @st.composite

@@ -373,3 +373,22 @@ def test_missing_data_is_an_error_and_strange_files_are_not_missing(tmp_path):
     (tmp_path / "nothing" / "readme.md").write_text("hello")
     with pytest.raises(DataError, match="no dataset"):
         run_pipeline(path, "data.name=tiny", "data.if_missing=synthesize")
+
+
+def test_everything_on_remote_storage(tmp_path, undisturbed, data, bucket):
+    import fsspec
+
+    filesystem, _ = fsspec.core.url_to_fs(bucket)
+    for name in ("train.txt", "test.txt", "labels.txt"):
+        filesystem.put(str(data / name), f"{bucket}/in/{name}")
+    places = [f"data.dir={bucket}/in", f"out={bucket}/runs/sample", f"store={bucket}/runs/.store"]
+    local = "{kind: local, workers: 2, memory_limit: 1GiB}"
+    results = run_pipeline(write_pipeline(tmp_path, data, cluster=local), *places)
+    assert digests(results) == digests(undisturbed[0])
+    found = {
+        path.split("/runs/sample/", 1)[1]: filesystem.cat(path) for path in filesystem.find(f"{bucket}/runs/sample")
+    }
+    found.pop("results.json")
+    assert found == bytes_below(undisturbed[1] / "runs" / "sample")
+    again = run_pipeline(write_pipeline(tmp_path, data, cluster="none"), *places)
+    assert [stage["status"] for stage in again["stages"]] == ["cached"] * 3

@@ -9,6 +9,8 @@ import os
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -79,13 +81,18 @@ def write_npz(path: str, shape: tuple[int, int], parts: Callable[[], Iterable[Tr
     if len(indptr) != shape[0] + 1:
         raise DataError(f"the parts have {len(indptr) - 1:,} rows, the shape says {shape[0]:,}", where=os.fspath(path))
     index = np.dtype(np.int32 if indptr[-1] < 2**31 else np.int64)  # scipy wants one integer type for both
-    with write_stream(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+    with write_stream(path) as stream, zipfile.ZipFile(_forward_only(stream), "w", allowZip64=True) as archive:
         n_entries = int(indptr[-1])
         _write_member(archive, "indices", index, (n_entries,), _pieces(parts(), "indices"))
         _write_member(archive, "indptr", index, indptr.shape, [indptr])
         _write_member(archive, "format", np.dtype("S3"), (), [np.array(b"csr")])
         _write_member(archive, "shape", np.dtype(np.int64), (2,), [np.array(shape)])
         _write_member(archive, "data", np.dtype(np.float32), (n_entries,), _pieces(parts(), "values"))
+
+
+def _forward_only(stream: Any) -> Any:
+    """A stream that cannot go back: zip then writes the same bytes to a disk and to remote storage."""
+    return SimpleNamespace(write=stream.write, flush=stream.flush)
 
 
 def _pieces(parts: Iterable[Triple], name: str) -> Iterator[np.ndarray]:
