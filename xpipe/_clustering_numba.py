@@ -6,15 +6,29 @@ the entries of the rows, and the length of a sum comes from the products its row
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from xpipe.accelerate import jit
 
-NOISE_BITS = 64  # coordinates of noise a row has: one bit of a word each
-SWEEPS = 8  # over all pairs of children; two children need one
-ONE = np.uint64(1)
+NOISE_BYTES = 32  # random bytes a row has: the upper half of each chooses a coordinate of its block, the lower a value
+NOISE_BLOCK = 16
+NOISE_LEVELS = (2.0 * np.arange(16) - 15.0) / np.sqrt(85.0 * NOISE_BYTES)  # their mean square is 1 / NOISE_BYTES
+SWEEPS = 2  # over all pairs of children; two children need one
 SHIFT_11 = np.uint64(11)
 UNIT = 2.0**-53
+
+
+class Vectors(NamedTuple):
+    """The vectors that are clustered: CSR rows times `scales`, and `noise` times what their random bytes stand for."""
+
+    indptr: np.ndarray  # int64
+    indices: np.ndarray  # int32
+    values: np.ndarray  # float32
+    scales: np.ndarray  # float64
+    noise_bytes: np.ndarray  # rows x NOISE_BYTES, uint8; without rows where there is no noise
+    noise: float
 
 
 @jit
@@ -28,61 +42,55 @@ def fill_scales(indptr, values, scales):
 
 
 @jit
-def add_row(indptr, indices, values, scales, signs, noise, row, weight, child, sums, noise_sums):
+def add_row(vectors, row, weight, child, sums, noise_sums):
     """Add a unit row and its noise, times `weight`, to the sum of a child."""
-    factor = weight * scales[row]
-    for entry in range(indptr[row], indptr[row + 1]):
-        sums[indices[entry], child] += factor * values[entry]
-    if noise > 0.0:
-        step = weight * noise / np.sqrt(np.float64(NOISE_BITS))
-        word = signs[row]
-        for bit in range(NOISE_BITS):
-            if (word >> np.uint64(bit)) & ONE:
-                noise_sums[bit, child] += step
-            else:
-                noise_sums[bit, child] -= step
+    factor = weight * vectors.scales[row]
+    for entry in range(vectors.indptr[row], vectors.indptr[row + 1]):
+        sums[vectors.indices[entry], child] += factor * vectors.values[entry]
+    if vectors.noise > 0.0:
+        for block in range(NOISE_BYTES):
+            byte = vectors.noise_bytes[row, block]
+            noise_sums[NOISE_BLOCK * block + (byte >> 4), child] += weight * vectors.noise * NOISE_LEVELS[byte & 15]
 
 
 @jit
-def multiply_row(indptr, indices, values, scales, signs, noise, row, first, last, sums, noise_sums, products):
+def multiply_row(vectors, row, first, last, sums, noise_sums, products):
     """Products of a unit row and its noise with the sums of the children first..last-1."""
     if last - first == 2:  # the same sums in the same order as below, twice as fast
         one = 0.0
         two = 0.0
-        for entry in range(indptr[row], indptr[row + 1]):
-            feature = indices[entry]
-            one += values[entry] * sums[feature, first]
-            two += values[entry] * sums[feature, first + 1]
+        for entry in range(vectors.indptr[row], vectors.indptr[row + 1]):
+            feature = vectors.indices[entry]
+            one += vectors.values[entry] * sums[feature, first]
+            two += vectors.values[entry] * sums[feature, first + 1]
         products[first] = one
         products[first + 1] = two
     else:
         for child in range(first, last):
             products[child] = 0.0
-        for entry in range(indptr[row], indptr[row + 1]):
+        for entry in range(vectors.indptr[row], vectors.indptr[row + 1]):
             for child in range(first, last):
-                products[child] += values[entry] * sums[indices[entry], child]
-    step = noise / np.sqrt(np.float64(NOISE_BITS))
+                products[child] += vectors.values[entry] * sums[vectors.indices[entry], child]
     for child in range(first, last):
-        product = scales[row] * products[child]
-        if noise > 0.0:
-            word = signs[row]
+        product = vectors.scales[row] * products[child]
+        if vectors.noise > 0.0:
             total = 0.0
-            for bit in range(NOISE_BITS):
-                if (word >> np.uint64(bit)) & ONE:
-                    total += noise_sums[bit, child]
-                else:
-                    total -= noise_sums[bit, child]
-            product += step * total
+            for block in range(NOISE_BYTES):
+                byte = vectors.noise_bytes[row, block]
+                total += NOISE_LEVELS[byte & 15] * noise_sums[NOISE_BLOCK * block + (byte >> 4), child]
+            product += vectors.noise * total
         products[child] = product
 
 
 @jit
-def clear_sums(indptr, indices, rows, sums, noise_sums):
+def clear_sums(vectors, rows, sums, noise_sums):
     """Zero again what the rows have touched."""
     for row in rows:
-        for entry in range(indptr[row], indptr[row + 1]):
-            sums[indices[entry], :] = 0.0
-    noise_sums[:, :] = 0.0
+        for entry in range(vectors.indptr[row], vectors.indptr[row + 1]):
+            sums[vectors.indices[entry], :] = 0.0
+        if vectors.noise > 0.0:
+            for block in range(NOISE_BYTES):
+                noise_sums[NOISE_BLOCK * block + (vectors.noise_bytes[row, block] >> 4), :] = 0.0
 
 
 @jit
@@ -106,7 +114,7 @@ def draw_position(weights, bits):
 
 
 @jit
-def score_seeds(indptr, indices, values, scales, signs, noise, rows, draws, sums, noise_sums, scores):
+def score_seeds(vectors, rows, draws, sums, noise_sums, scores):
     """k-means++ on the sphere: a row becomes the next seed with a chance of 1 - its cosine with the nearest seed.
 
     Fills `scores`, the products of all rows with each unit seed. Rows without length are no seeds.
@@ -116,152 +124,150 @@ def score_seeds(indptr, indices, values, scales, signs, noise, rows, draws, sums
     weights = np.empty(n_rows)
     lengths = np.empty(n_rows)
     for position in range(n_rows):
-        lengths[position] = np.sqrt((1.0 if scales[rows[position]] > 0.0 else 0.0) + noise * noise)
+        square = 0.0
+        if vectors.noise > 0.0:
+            for block in range(NOISE_BYTES):
+                square += NOISE_LEVELS[vectors.noise_bytes[rows[position], block] & 15] ** 2
+        unit = 1.0 if vectors.scales[rows[position]] > 0.0 else 0.0
+        lengths[position] = np.sqrt(unit + vectors.noise * vectors.noise * square)
         weights[position] = 1.0 if lengths[position] > 0.0 else 0.0
     for child in range(arity):
         position = draw_position(weights, draws[child])
         seed = rows[position]
         length = lengths[position]
-        add_row(indptr, indices, values, scales, signs, noise, seed, 1.0, child, sums, noise_sums)
+        nearest[position] = np.inf  # a row is a seed once
+        add_row(vectors, seed, 1.0, child, sums, noise_sums)
         for other in range(n_rows):
-            row = rows[other]
-            multiply_row(
-                indptr, indices, values, scales, signs, noise, row, child, child + 1, sums, noise_sums, scores[other]
-            )
+            multiply_row(vectors, rows[other], child, child + 1, sums, noise_sums, scores[other])
             if length > 0.0:
                 scores[other, child] /= length
             if lengths[other] > 0.0:
                 nearest[other] = max(nearest[other], scores[other, child] / lengths[other])
                 distance = 1.0 - nearest[other]
                 weights[other] = distance if distance > 1e-12 else 0.0
-        clear_sums(indptr, indices, rows[position : position + 1], sums, noise_sums)
+        clear_sums(vectors, rows[position : position + 1], sums, noise_sums)
 
 
 @jit
-def split_pair(scores, one, two, n_one, assigned):
-    """Share the rows of two children again: the `n_one` that gain most by being in the first go there.
+def split_pair(scores, one, two, starts, members):
+    """Share the members of two children again: those that gain most by being in the first go there, ties in order.
 
-    Among equal gains the lower rows come first. Gives how many rows changed.
+    members[starts[c] : starts[c + 1]] are the positions in child c, ascending; they stay so. Gives whether any changed.
     """
-    n_members = 0
-    for position in range(len(assigned)):
-        if assigned[position] == one or assigned[position] == two:
-            n_members += 1
-    if n_one == 0 or n_one == n_members:
-        return 0
-    gains = np.empty(n_members)
-    member = 0
-    for position in range(len(assigned)):
-        if assigned[position] == one or assigned[position] == two:
-            gains[member] = scores[position, one] - scores[position, two]
-            member += 1
-    limit = np.partition(gains, n_members - n_one)[n_members - n_one]
-    equal = n_one
+    at_one, end_one = starts[one], starts[one + 1]
+    at_two, end_two = starts[two], starts[two + 1]
+    n_one, n_both = end_one - at_one, end_one - at_one + end_two - at_two
+    if n_one in (0, n_both):
+        return False
+    both = np.empty(n_both, np.int64)
+    gains = np.empty(n_both)
+    for place in range(n_both):
+        if at_two == end_two or (at_one < end_one and members[at_one] < members[at_two]):
+            position = members[at_one]
+            at_one += 1
+        else:
+            position = members[at_two]
+            at_two += 1
+        both[place] = position
+        gains[place] = scores[position, one] - scores[position, two]
+    limit = np.partition(gains, n_both - n_one)[n_both - n_one]
+    equal = n_one  # how many of those at the limit go to the first
     for gain in gains:
         if gain > limit:
             equal -= 1
-    moved = 0
-    member = 0
-    for position in range(len(assigned)):
-        if assigned[position] == one or assigned[position] == two:
-            child = two
-            if gains[member] > limit:
-                child = one
-            elif gains[member] == limit and equal > 0:
-                child = one
-                equal -= 1
-            if assigned[position] != child:
-                assigned[position] = child
-                moved += 1
-            member += 1
-    return moved
+    at_one, at_two = starts[one], starts[two]
+    changed = False
+    for place in range(n_both):
+        in_one = gains[place] > limit
+        if gains[place] == limit and equal > 0:
+            in_one = True
+            equal -= 1
+        if in_one:
+            changed |= members[at_one] != both[place]
+            members[at_one] = both[place]
+            at_one += 1
+        else:
+            members[at_two] = both[place]
+            at_two += 1
+    return changed
 
 
 @jit
-def assign_balanced(scores, sizes, assigned):
-    """Better an assignment with the given sizes: pairs of children share their rows again until none changes.
+def assign_balanced(scores, starts, assigned):
+    """Better an assignment without changing sizes: pairs of children share their members again until none changes.
 
-    The sum of the scores never falls. With two children the first sweep is the best assignment there is.
+    The sum of the scores never falls. With two children one sweep gives the best assignment there is.
     """
-    arity = len(sizes)
+    arity = len(starts) - 1
+    members = np.empty(len(assigned), np.int64)
+    free = starts[:-1].copy()
+    for position in range(len(assigned)):
+        members[free[assigned[position]]] = position
+        free[assigned[position]] += 1
     for _ in range(SWEEPS):
-        moved = 0
+        changed = False
         for one in range(arity):
             for two in range(one + 1, arity):
-                moved += split_pair(scores, one, two, sizes[one], assigned)
-        if moved == 0 or arity == 2:
+                changed |= split_pair(scores, one, two, starts, members)
+        if not changed or arity == 2:
             break
+    for child in range(arity):
+        for place in range(starts[child], starts[child + 1]):
+            assigned[members[place]] = child
 
 
 @jit
-def split_rows(
-    indptr, indices, values, scales, signs, noise, rows, draws, rounds, sizes, sums, noise_sums, assigned
-):
-    """Balanced spherical k-means of some rows into len(sizes) children; fills `assigned`. Leaves the sums zero."""
+def split_rows(vectors, rows, draws, rounds, starts, sums, noise_sums, assigned):
+    """Balanced spherical k-means of some rows; fills `assigned`, starts[c + 1] - starts[c] rows in child c.
+
+    The sums are zero before and after.
+    """
     n_rows = len(rows)
-    arity = len(sizes)
-    start = 0
+    arity = len(starts) - 1
     for child in range(arity):
-        assigned[start : start + sizes[child]] = child
-        start += sizes[child]
+        assigned[starts[child] : starts[child + 1]] = child
     if n_rows < 2:
         return
     scores = np.empty((n_rows, arity))
-    score_seeds(indptr, indices, values, scales, signs, noise, rows, draws, sums, noise_sums, scores)
-    assign_balanced(scores, sizes, assigned)
+    score_seeds(vectors, rows, draws, sums, noise_sums, scores)
+    assign_balanced(scores, starts, assigned)
     for position in range(n_rows):
-        add_row(
-            indptr, indices, values, scales, signs, noise, rows[position], 1.0, assigned[position], sums, noise_sums
-        )
+        add_row(vectors, rows[position], 1.0, assigned[position], sums, noise_sums)
     before = np.empty_like(assigned)
     squares = np.empty(arity)
     for _ in range(rounds):
         squares[:] = 0.0
         for position in range(n_rows):
-            multiply_row(
-                indptr, indices, values, scales, signs, noise, rows[position], 0, arity, sums, noise_sums,
-                scores[position],
-            )  # fmt: skip
+            multiply_row(vectors, rows[position], 0, arity, sums, noise_sums, scores[position])
             squares[assigned[position]] += scores[position, assigned[position]]
-        for child in range(arity):
+        for child in range(arity):  # its rows' products with a sum add up to the square of its length
             scale = 1.0 / np.sqrt(squares[child]) if squares[child] > 1e-24 else 0.0
             for position in range(n_rows):
                 scores[position, child] *= scale
         before[:] = assigned
-        assign_balanced(scores, sizes, assigned)
+        assign_balanced(scores, starts, assigned)
         moved = 0
         for position in range(n_rows):
             if before[position] != assigned[position]:
                 row = rows[position]
                 moved += 1
-                add_row(
-                    indptr, indices, values, scales, signs, noise, row, -1.0, before[position], sums, noise_sums
-                )
-                add_row(
-                    indptr, indices, values, scales, signs, noise, row, 1.0, assigned[position], sums, noise_sums
-                )
+                add_row(vectors, row, -1.0, before[position], sums, noise_sums)
+                add_row(vectors, row, 1.0, assigned[position], sums, noise_sums)
         if moved == 0:
             break
-    clear_sums(indptr, indices, rows, sums, noise_sums)
+    clear_sums(vectors, rows, sums, noise_sums)
 
 
 @jit
-def split_nodes(
-    indptr, indices, values, scales, signs, noise, order, bounds, next_bounds, draws, rounds, sums, noise_sums, first, last
-):  # fmt: skip
+def split_nodes(vectors, order, bounds, next_bounds, draws, rounds, sums, noise_sums, first, last):
     """Split the nodes first..last-1 of a level: reorder their rows in `order` child by child, rows ascending."""
     arity = draws.shape[1]
-    sizes = np.empty(arity, np.int64)
     for node in range(first, last):
         lo, hi = bounds[node], bounds[node + 1]
         rows = order[lo:hi].copy()
-        for child in range(arity):
-            sizes[child] = next_bounds[node * arity + child + 1] - next_bounds[node * arity + child]
+        starts = next_bounds[node * arity : (node + 1) * arity + 1] - lo
         assigned = np.empty(hi - lo, np.int32)
-        split_rows(
-            indptr, indices, values, scales, signs, noise, rows, draws[node], rounds, sizes, sums, noise_sums, assigned
-        )
-        free = next_bounds[node * arity : (node + 1) * arity].copy()
+        split_rows(vectors, rows, draws[node], rounds, starts, sums, noise_sums, assigned)
         for position in range(hi - lo):
-            order[free[assigned[position]]] = rows[position]
-            free[assigned[position]] += 1
+            order[lo + starts[assigned[position]]] = rows[position]
+            starts[assigned[position]] += 1

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,15 +24,16 @@ from xpipe.seeding import bit_generator
 from xpipe.sparse import canonical, to_triple
 
 ROUNDS = 30
+MOST_NOISE = 1e6  # parts are random long before
 TASKS_A_THREAD = 4  # nodes of a level differ in the rounds they need
 
 
 @dataclass(frozen=True)
 class Partition:
-    """A complete tree over rows: level t has arity**t nodes, node i of it the rows order[bounds[t][i]:bounds[t][i + 1]].
+    """A complete tree: level t has arity**t nodes, node i of it the rows order[bounds[t][i] : bounds[t][i + 1]].
 
-    order: every row once, int64, ascending inside a leaf. bounds: one int64 array a level, the root first. The children
-    of node i are the nodes i * arity to i * arity + arity - 1 of the next level.
+    order: every row once, int64, ascending inside a leaf. bounds: one int64 array a level, the root first. The
+    children of node i are the nodes i * arity to i * arity + arity - 1 of the next level.
     """
 
     order: np.ndarray
@@ -67,24 +69,42 @@ def balanced_partition(
     """Cut rows into arity**depth leaves whose sizes differ by at most one, rows that look alike together.
 
     X: rows x features; rows count as unit vectors, rows of zeros go where there is room. Give either `depth`, or
-    `max_leaf_size` for the least depth whose leaves have at most so many rows (leaves may then be empty, where there
-    are fewer rows than leaves). `noise` adds to every row a random vector of that length (a row has length 1) in 64
-    dimensions of its own, orthogonal to all features: 0 clusters the rows as they are, around 1 to 2 noise and rows
-    weigh about the same, and far above, the parts are random. (seed, purpose) decides all randomness; the number of
-    `threads` (default: the usable cores) changes nothing. Ties are broken by row number.
+    `max_leaf_size` for the least depth whose leaves have at most so many rows (some leaves are empty then, if there
+    are fewer rows than leaves). `noise` adds to every row, which has length 1, a random vector of about that length in
+    512 dimensions of its own, orthogonal to all features: 0 clusters the rows as they are, with growing noise first
+    the small nodes and then the large ones follow the noise, and far above 1 the leaves are random. No matrix is
+    densified for it. (seed, purpose) decides all randomness; the number of `threads` (default: the usable cores)
+    changes nothing. Ties are broken by row number.
 
-    Memory: X and some 40 bytes a row, and 8 * arity bytes a feature and thread. Raises ConfigError for parameters out
-    of range and for more leaves than rows, DataError for a matrix that breaks the CSR rules.
+    Memory: X, some 100 + 10 * arity bytes a row, and 8 * arity bytes a feature and thread. Time: non-zeros of X x
+    depth x rounds. Raises ConfigError for parameters out of range and for more leaves than rows, DataError for a
+    matrix that breaks the CSR rules.
     """
-    from xpipe._clustering_numba import NOISE_BITS, fill_scales, split_nodes
+    from xpipe._clustering_numba import NOISE_BLOCK, NOISE_BYTES, Vectors, fill_scales, split_nodes
 
     X = canonical(X, "features")
     n_rows, n_features = X.shape
-    depth = _check(n_rows, depth, max_leaf_size, arity, noise, rounds)
+    if arity < 2:
+        raise ConfigError(f"arity must be at least 2, got {arity}")
+    if not 0.0 <= noise <= MOST_NOISE:
+        raise ConfigError(f"noise must be a number from 0 to {MOST_NOISE:g}, got {noise}")
+    if rounds < 0:
+        raise ConfigError(f"rounds must be at least 0, got {rounds}")
+    if depth is not None and max_leaf_size is None:
+        check_depth(n_rows, depth, arity)
+    elif max_leaf_size is not None and depth is None:
+        depth = _depth_of(n_rows, max_leaf_size, arity)
+    else:
+        raise ConfigError("either depth or max_leaf_size must be given, and not both")
     indptr, indices, values = to_triple(X)
     scales = np.empty(n_rows)
-    fill_scales(indptr, values, scales)
-    signs = bit_generator(seed, *purpose, "noise").random_raw(n_rows if noise else 0)
+    fill_scales(_read_only(indptr), _read_only(values), scales)
+    words = bit_generator(seed, *purpose, "noise").random_raw(n_rows * NOISE_BYTES // 8 if noise else 0)
+    noise_bytes = words.astype("<u8", copy=False).view(np.uint8).reshape(-1, NOISE_BYTES)
+    vectors = Vectors(
+        _read_only(indptr), _read_only(indices), _read_only(values), _read_only(scales), _read_only(noise_bytes),
+        float(noise),
+    )  # fmt: skip
     threads = threads or usable_cores()
 
     order = np.arange(n_rows, dtype=np.int64)
@@ -98,20 +118,24 @@ def balanced_partition(
             next_bounds = levels[-1]
 
             def split(first, last, bounds=bounds, next_bounds=next_bounds, draws=draws):
-                sums, noise_sums = np.zeros((n_features, arity)), np.zeros((NOISE_BITS, arity))
-                split_nodes(
-                    indptr, indices, values, scales, signs, float(noise), order, bounds, next_bounds, draws, rounds,
-                    sums, noise_sums, first, last,
-                )  # fmt: skip
+                sums, noise_sums = np.zeros((n_features, arity)), np.zeros((NOISE_BYTES * NOISE_BLOCK, arity))
+                split_nodes(vectors, order, bounds, next_bounds, draws, rounds, sums, noise_sums, first, last)
 
             cuts = np.unique(np.linspace(0, n_nodes, TASKS_A_THREAD * threads + 1).astype(np.int64))
-            for task in [pool.submit(split, first, last) for first, last in zip(cuts[:-1], cuts[1:], strict=True)]:
+            for task in [pool.submit(split, first, last) for first, last in pairwise(cuts)]:
                 task.result()
     return Partition(order, tuple(levels))
 
 
 def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """A view that cannot be written, as mapped files are: numba compiles kernels for one kind of array, not for two."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _cut(bounds: np.ndarray, arity: int) -> np.ndarray:
@@ -124,35 +148,25 @@ def _cut(bounds: np.ndarray, arity: int) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(children)]).astype(np.int64)
 
 
-def _check(
-    n_rows: int, depth: int | None, max_leaf_size: int | None, arity: int, noise: float, rounds: int
-) -> int:
-    """The depth that is asked for."""
-    if arity < 2:
-        raise ConfigError(f"arity must be at least 2, got {arity}")
-    if not 0.0 <= noise < float("inf"):
-        raise ConfigError(f"noise must be a finite number of at least 0, got {noise}")
-    if rounds < 0:
-        raise ConfigError(f"rounds must be at least 0, got {rounds}")
-    if (depth is None) == (max_leaf_size is None):
-        raise ConfigError("either depth or max_leaf_size must be given, not both")
-    if depth is None:
-        assert max_leaf_size is not None
-        if max_leaf_size < 1:
-            raise ConfigError(f"max_leaf_size must be at least 1, got {max_leaf_size}")
-        depth, leaves = 0, 1
-        while leaves * max_leaf_size < n_rows:
-            depth, leaves = depth + 1, leaves * arity
-        return depth
+def check_depth(n_rows: int, depth: int, arity: int = 2) -> None:
+    """Raise ConfigError where a tree of this depth has more leaves than there are rows."""
     if depth < 0:
         raise ConfigError(f"depth must be at least 0, got {depth}")
-    if depth > 62 or arity**depth > n_rows:
+    if depth >= 63 or arity**depth > n_rows:
         deepest = 0
         while arity ** (deepest + 1) <= n_rows:
             deepest += 1
         raise ConfigError(
-            f"depth {depth} is too deep for {n_rows:,} rows",
-            why=f"{arity}**{depth} parts are more than there are rows",
-            fix=f"a depth of at most {deepest}" if n_rows else "",
+            f"depth {depth} is too deep for {n_rows:,} samples",
+            why=f"{arity}**{depth} groups are more than there are samples",
+            fix=f"a depth of at most {deepest}" if n_rows else "check the data: it has no samples",
         )
+
+
+def _depth_of(n_rows: int, max_leaf_size: int, arity: int) -> int:
+    if max_leaf_size < 1:
+        raise ConfigError(f"max_leaf_size must be at least 1, got {max_leaf_size}")
+    depth = 0
+    while arity**depth * max_leaf_size < n_rows:
+        depth += 1
     return depth

@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from xpipe.clustering import balanced_partition
 from xpipe.errors import ConfigError, DataError
 from xpipe.seeding import permutation
-from xpipe.sparse import Triple, canonical, to_matrix, to_triple
+from xpipe.sparse import Triple, canonical, check_shapes, to_matrix, to_triple
 
 
 def random_groups(Y: sp.csr_matrix, size: int, seed: int = 0) -> tuple[sp.csr_matrix, sp.csr_matrix]:
@@ -25,6 +26,20 @@ def random_groups(Y: sp.csr_matrix, size: int, seed: int = 0) -> tuple[sp.csr_ma
     ids = np.empty(n_samples, dtype=np.int64)
     ids[order] = np.arange(n_samples) // size
     return given_groups(ids, Y)
+
+
+def kmeans_groups(
+    X: sp.csr_matrix, Y: sp.csr_matrix, depth: int, seed: int = 0, noise: float = 0.0, *, threads: int | None = None
+) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """2**depth groups of samples that look alike, every sample in exactly one; sizes differ by at most one sample.
+
+    X: samples x features, whose rows count as unit vectors; Y: samples x labels. Balanced hierarchical spherical
+    2-means, see `clustering.balanced_partition`. `noise` perturbs the features that are clustered (and only those): 0
+    gives homogeneous groups, more than 10 random ones. The number of `threads` changes nothing. Raises ConfigError for
+    more groups than samples or noise out of range, DataError where X and Y do not fit each other.
+    """
+    check_shapes(X, Y=Y)
+    return given_groups(balanced_partition(X, depth=depth, seed=seed, noise=noise, threads=threads).leaf_of_row(), Y)
 
 
 def given_groups(groups: np.ndarray | sp.spmatrix, Y: sp.csr_matrix) -> tuple[sp.csr_matrix, sp.csr_matrix]:

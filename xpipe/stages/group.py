@@ -15,23 +15,32 @@ from xpipe.stages.stage import Estimate, Params, Produced, Stage
 class GroupParams(Params):
     """Section `group`: which samples share their labels."""
 
-    rule: Literal["random", "given"]
+    rule: Literal["random", "kmeans", "given"]
     size: int | None = Field(default=None, ge=1)  # rule random: samples a group
+    depth: int | None = Field(default=None, ge=0)  # rule kmeans: 2**depth groups of samples that look alike
+    noise: float | None = Field(default=None, ge=0, le=1e6)  # rule kmeans: 0 (default) homogeneous, above 10 random
     file: str | None = None  # rule given: one group id a line, or a membership matrix (Y1)
 
     @model_validator(mode="after")
     def _complete(self) -> GroupParams:
-        needs, refuses = ("size", "file") if self.rule == "random" else ("file", "size")
+        needs, takes = {"random": ("size", ()), "kmeans": ("depth", ("noise",)), "given": ("file", ())}[self.rule]
         if getattr(self, needs) is None:
             raise ValueError(f"rule {self.rule} needs `{needs}`")
-        if getattr(self, refuses) is not None:
-            raise ValueError(f"rule {self.rule} takes no `{refuses}`")
+        for option in ("size", "depth", "noise", "file"):
+            if option != needs and option not in takes and getattr(self, option) is not None:
+                raise ValueError(f"rule {self.rule} takes no `{option}`")
         return self
 
 
 def identity(params: GroupParams, inputs: dict, store: Any) -> dict:
     if params.rule == "random":
         return {"rule": "random", "size": params.size}
+    if params.rule == "kmeans":
+        from xpipe.clustering import check_depth
+
+        assert params.depth is not None
+        check_depth(rows_of(inputs["labels"], "train"), params.depth)  # `xpipe plan` says it, too
+        return {"rule": "kmeans", "depth": params.depth, "noise": params.noise or 0.0}
     path = files.local(str(params.file))
     if not files.exists(path):
         from xpipe.errors import DataError
@@ -44,7 +53,11 @@ def identity(params: GroupParams, inputs: dict, store: Any) -> dict:
 
 def estimate(params: GroupParams, inputs: dict) -> Estimate:
     labels = inputs["labels"]
-    return Estimate(rows_of(labels, "train"), 200 * 2**20 + 60 * entries_of(labels, "train"))
+    rows = rows_of(labels, "train")
+    memory = 200 * 2**20 + 60 * entries_of(labels, "train")
+    if params.rule == "kmeans":
+        memory += 24 * entries_of(inputs["features"], "train") + 100 * rows
+    return Estimate(rows, memory)
 
 
 def run(context: Any) -> Produced:
@@ -52,6 +65,7 @@ def run(context: Any) -> Produced:
     n_samples = rows_of(labels, "train")
     shared = {
         "labels": locate(labels),
+        "features": locate(context.inputs["features"]) if context.params.rule == "kmeans" else None,
         "params": context.params.model_dump(mode="json"),
         "seed": context.seed,
         "part_rows": labels.about["part_rows"],
@@ -77,7 +91,7 @@ def run(context: Any) -> Produced:
 
 
 def make_groups(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
-    """Both matrices in one unit: labels are small next to features. Membership parts cut as the features are."""
+    """Both matrices in one unit; only the rule kmeans loads features. Membership parts are cut as the features are."""
     import numpy as np
 
     from xpipe import grouping
@@ -89,6 +103,10 @@ def make_groups(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[
     params = shared["params"]
     if params["rule"] == "random":
         Y1, Y2 = grouping.random_groups(Y, params["size"], shared["seed"])
+    elif params["rule"] == "kmeans":
+        features = open_matrix(shared["features"], "train")
+        X = to_matrix(features.load(), features.n_columns)
+        Y1, Y2 = grouping.kmeans_groups(X, Y, params["depth"], shared["seed"], params["noise"] or 0.0)
     else:
         from xpipe.formats import read_membership
 
@@ -130,7 +148,7 @@ GROUP = Stage(
     name="group",
     section="group",
     version=1,
-    reads=("labels",),
+    reads=("labels", "features"),
     writes=("membership", "group_labels"),
     params=GroupParams,
     run=run,
