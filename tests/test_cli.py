@@ -172,3 +172,12 @@ def test_bars_on_a_terminal(tmp_path, data):
     assert process.wait(60) == 0
     assert b"\x1b[" in seen
     assert b"380" in seen
+
+
+def test_brackets_are_shown_as_they_are(tmp_path, data):
+    path = write_pipeline(tmp_path, data)
+    code, output = run_xpipe(
+        "-q", "run", path, "--set", f"out={tmp_path}/runs/[bold]/sample", "--set", "emit.formats=[xmc]"
+    )
+    assert code == 0, output
+    assert "/runs/[bold]/sample/xmc" in output.replace("\n", "")

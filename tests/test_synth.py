@@ -258,13 +258,13 @@ def test_mistakes_are_explained(tmp_path):
 
 
 AMAZONCAT = """
-from xpipe import memory, synth
+from xpipe import machine, synth
 from xpipe.formats.catalog import StatisticsCounter
 spec, pieces = synth.SPECS["amazoncat-13k"], synth.plan_pieces("amazoncat-13k")
 total = 0
 for piece in (pieces[0], pieces[40], pieces[-1]):
     total += len(synth.piece_text(spec.name, 0, piece))
-print(memory.peak_bytes(), total)
+print(machine.peak_bytes(), total)
 """
 
 

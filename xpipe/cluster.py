@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from pydantic import Field, field_validator
 
-from xpipe import memory, store
+from xpipe import machine, store
 from xpipe.errors import ConfigError, ResourceError, StageError, XpipeError
 from xpipe.stages.stage import Params
 from xpipe.units import format_bytes, parse_bytes, parse_duration
@@ -84,12 +84,12 @@ class Outcome:
 
 def execute(call: Call) -> Outcome:
     """Run a call where the data is; each finished unit leaves a receipt at once, so nothing finished is done twice."""
-    memory.reset_peak()
+    machine.reset_peak()
     receipts = {}
     for unit, entries, result in call.function(call.folder, call.units, call.shared):
         store.write_receipt(call.folder, call.step, unit, entries, result)
         receipts[unit] = {"files": entries, "result": result}
-    return Outcome(receipts, memory.peak_bytes())
+    return Outcome(receipts, machine.peak_bytes())
 
 
 class Cluster(Protocol):

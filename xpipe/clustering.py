@@ -11,7 +11,6 @@ lowers the sum of the scores; a node is done when no row changes, or after `roun
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import ConfigError
+from xpipe.machine import usable_cores
 from xpipe.seeding import bit_generator
 from xpipe.sparse import canonical, to_triple
 
@@ -126,9 +126,6 @@ def balanced_partition(
                 task.result()
     return Partition(order, tuple(levels))
 
-
-def usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

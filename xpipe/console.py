@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from xpipe.units import format_bytes, format_seconds
 
@@ -13,7 +14,7 @@ SYNTHETIC = "SYNTHETIC: a generated stand-in with the published shape, not the r
 
 
 def _console() -> Console:
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)  # what is shown may hold brackets: paths, xpipe[gpu]
     if not console.is_terminal:
         console.width = max(console.width, 110)  # a log has no edge to wrap at
     return console
@@ -24,6 +25,10 @@ def _table(*columns: str, numbers: tuple[str, ...] = (), title: str | None = Non
     for name in columns:
         table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
     return table
+
+
+def _mark(ok: bool | None, no: str, unknown: str) -> Text:
+    return Text(unknown) if ok is None else Text("ok", style="green") if ok else Text(no, style="red")
 
 
 def show_results(results: dict) -> None:
@@ -40,7 +45,7 @@ def show_results(results: dict) -> None:
         )
     console.print(table)
     if results["synthetic"]:
-        console.print(f"[bold yellow]{SYNTHETIC}[/]")
+        console.print(SYNTHETIC, style="bold yellow")
     for name, output in results["outputs"].items():
         console.print(
             f"  {name + '/':<10} {output['path']}  ({output['files']} files, {format_bytes(output['bytes'])})"
@@ -79,7 +84,7 @@ def show_plan(pipeline: Any, decisions: list) -> None:
         rows, needed = decision.estimate.rows, decision.estimate.memory
         table.add_row(
             decision.step.stage.name,
-            "cached" if decision.cached else "[yellow]to do[/]",
+            "cached" if decision.cached else Text("to do", style="yellow"),
             f"{rows:,}" if rows is not None else "?",
             f"about {format_bytes(needed)}" if needed is not None else "?",
             decision.why,
@@ -91,10 +96,10 @@ def show_check(report: Any) -> None:
     console = _console()
     console.print(report.layout_sentence)
     if report.synthetic:
-        console.print(f"[bold yellow]{SYNTHETIC}[/]")
+        console.print(SYNTHETIC, style="bold yellow")
     table = _table("quantity", "published", "found", "", "note", numbers=("published", "found"), title=report.title)
     for row in report.rows:
-        mark = {True: "[green]ok[/]", False: "[red]differs[/]", None: ""}[row.ok]
+        mark = _mark(row.ok, "differs", "")
         table.add_row(row.quantity, _figure(row.published), _figure(row.found), mark, row.note)
     console.print(table)
 
@@ -113,7 +118,7 @@ def show_written(paths: list[str]) -> None:
 
 def show_synth(name: str, out: str, facts: dict) -> None:
     console = _console()
-    console.print(f"[bold yellow]SYNTHETIC[/] stand-in of {name} written to {out}")
+    console.print(f"SYNTHETIC stand-in of {name} written to {out}", style="bold yellow")
     for key, value in facts.items():
         if isinstance(value, int | float | str):
             console.print(f"  {key.replace('_', ' ')}: {_figure(value)}")
@@ -133,6 +138,6 @@ def show_doctor(checks: list) -> None:
     console = _console()
     table = _table("check", "", "found", "advice")
     for item in checks:
-        mark = {True: "[green]ok[/]", False: "[red]no[/]", None: "-"}[item.ok]
+        mark = _mark(item.ok, "no", "-")
         table.add_row(item.name, mark, str(item.found), item.advice)
     console.print(table)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 
+from xpipe.machine import usable_cores
 from xpipe.units import format_bytes
 
 GIB = 2**30
@@ -102,7 +103,7 @@ def _at_least(installed: str, wanted: str) -> bool:
 
 
 def _cores_and_memory() -> Iterator[Check]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = usable_cores()
     quota = cpu_quota()
     found = f"{cores} usable of {os.cpu_count()}" + (f", limited to {quota:g} by the container" if quota else "")
     yield Check("cores", True, found)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xpipe import files, memory, store
+from xpipe import files, machine, store
 from xpipe.cluster import Call, Cluster, Outcome, connect
 from xpipe.errors import ResourceError, StageError
 from xpipe.stages.stage import Estimate, Produced
@@ -237,7 +237,7 @@ def run(pipeline: Any, progress: Any, backend: Any) -> dict:
             "cluster": cluster.describe(),
             "versions": versions(),
             "seconds": round(time.monotonic() - started, 3),
-            "peak_memory_main": memory.peak_bytes(),
+            "peak_memory_main": machine.peak_bytes(),
         }
         files.write_bytes(files.join(out, RESULTS), store.dump_json(results))
     return results
@@ -276,14 +276,14 @@ def _build(step: Step, decision: Decision, artifacts: Store, pipeline: Any, clus
     )
     if pipeline.cluster.kind == "local":
         step.stage.compile()
-    memory.reset_peak()
+    machine.reset_peak()
     produced: Produced = step.stage.run(context)
     decision.manifest = artifacts.publish(name, key, ingredients, produced.artifacts, produced.summary)
     for scratch in produced.scratch:
         files.remove(files.join(folder, scratch))
     bar.done()
     status = "resumed" if context.resumed else "ran"
-    return {"status": status, "peak_memory": context.peak_bytes or memory.peak_bytes()}
+    return {"status": status, "peak_memory": context.peak_bytes or machine.peak_bytes()}
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from typing import Any
 
 from xpipe import files
 from xpipe.errors import ResourceError
+from xpipe.machine import usable_cores
 
 STORE_FORMAT = 1
 MANIFEST = "manifest.json"
@@ -135,7 +136,7 @@ class Store:
         if manifest.broken:
             return f"{MANIFEST} is not as it was written"
         entries = [entry for artifact in manifest.artifacts.values() for entry in artifact.files]
-        with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(max_workers=min(4, usable_cores())) as pool:
             for reason in pool.map(lambda entry: file_damage(manifest.folder, entry), entries):
                 if reason:
                     return reason

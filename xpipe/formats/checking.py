@@ -13,6 +13,7 @@ from xpipe import files
 from xpipe.formats import catalog
 from xpipe.formats.layout import Layout, recognise
 from xpipe.grouping import spread_labels
+from xpipe.machine import usable_cores
 from xpipe.sparse import Triple, to_triple
 
 ROWS_AT_A_TIME = 1 << 16
@@ -73,7 +74,7 @@ def _pieces(layout: Layout, reading: dict) -> Iterator[tuple[str, Triple, Triple
         for index in range(len(offsets) - 1):
             first_row = min(index * ROWS_AT_A_TIME, n_rows)
             rows = parse_range(
-                source, int(offsets[index]), int(offsets[index + 1]), first_row, threads=os.cpu_count() or 1
+                source, int(offsets[index]), int(offsets[index + 1]), first_row, threads=usable_cores()
             )
             assert rows.labels is not None
             yield name, rows.features, rows.labels, source.n_features, source.n_labels

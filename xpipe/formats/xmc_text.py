@@ -5,7 +5,6 @@ Holds no parsing of tokens: that is `text` and its kernels.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,6 +13,7 @@ import scipy.sparse as sp
 from xpipe.errors import DataError
 from xpipe.formats.blocks import write_stream
 from xpipe.formats.source import Reject, Rows, TextSource
+from xpipe.machine import usable_cores
 from xpipe.sparse import Triple, canonical, check_shapes, to_matrix, to_triple
 
 BLOCK_ENTRIES = 1 << 20  # entries formatted at a time: keeps Arrow's 32-bit string offsets and our memory small
@@ -75,7 +75,7 @@ def read_rows(source: TextSource, *, on_bad_row: str, rejects: list[Reject] | No
 
 def count_cores() -> int:
     """Cores this process may use, at most 16: more threads than that wait for the disk."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    available = usable_cores()
     return min(available, 16)
 
 

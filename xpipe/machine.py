@@ -1,7 +1,8 @@
-"""How much memory this process used. Nothing about limits or workers."""
+"""What this process may use and has used of its machine: cores and memory. Nothing about limits or workers."""
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 
@@ -26,3 +27,8 @@ def peak_bytes() -> int:
         pass
     scale = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+
+
+def usable_cores() -> int:
+    """Cores this process may run on, which can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -7,18 +7,18 @@ import sys
 import numpy as np
 import pytest
 
-from xpipe import memory
+from xpipe import machine
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak can be reset on Linux only")
 def test_peak_is_seen_and_reset():
-    memory.reset_peak()
-    before = memory.peak_bytes()
+    machine.reset_peak()
+    before = machine.peak_bytes()
     assert before > 2**20
     held = np.ones(80 * 2**20, dtype=np.uint8)
-    with_it = memory.peak_bytes()
+    with_it = machine.peak_bytes()
     assert with_it > before + 60 * 2**20
     del held
-    assert memory.peak_bytes() > with_it - 2**20  # a peak stays, up to the kernel's own rounding
-    memory.reset_peak()
-    assert memory.peak_bytes() < with_it - 40 * 2**20
+    assert machine.peak_bytes() > with_it - 2**20  # a peak stays, up to the kernel's own rounding
+    machine.reset_peak()
+    assert machine.peak_bytes() < with_it - 40 * 2**20
