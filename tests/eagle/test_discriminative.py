@@ -1,0 +1,236 @@
+"""The discriminative method against dense twins, and on planted truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from xpipe.eagle import impute, selection
+from xpipe.eagle._owners_numba import CEILING, FLOOR, RULED_OUT
+from xpipe.eagle.discriminative import best_pairs, fit_posteriors
+from xpipe.eagle.whitening import leading_directions, whiten
+from xpipe.errors import ConfigError, DataError
+from xpipe.grouping import given_groups, random_groups, spread_labels
+
+
+def planted(n_samples=600, n_labels=12, n_features=80, seed=0):
+    """Rows that share a strong common direction, plus words of their own labels."""
+    rng = np.random.default_rng(seed)
+    words = rng.random((n_labels, n_features)) * (rng.random((n_labels, n_features)) < 0.1)
+    Y = (rng.random((n_samples, n_labels)) < rng.uniform(0.03, 0.2, n_labels)).astype(np.float32)
+    background = rng.random((n_samples, n_features)) * (rng.random((n_samples, n_features)) < 0.3)
+    X = 2 * Y @ words + background + 0.5
+    X[rng.random(X.shape) < 0.3] = 0
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return sp.csr_matrix(X.astype(np.float32)), sp.csr_matrix(Y)
+
+
+def overlapping(Y, seed=0):
+    """Random groups of four, some samples in two of them, some in none, one group empty."""
+    rng = np.random.default_rng(seed)
+    Y1, _ = random_groups(Y, 4, seed)
+    extra = sp.random(*Y1.shape, 0.005, "csr", np.float32, random_state=rng)
+    Y1 = sp.lil_matrix(Y1 + extra)
+    Y1[rng.integers(0, Y1.shape[0], 20)] = 0
+    Y1[:, 3] = 0
+    return given_groups(sp.csr_matrix(Y1), Y)
+
+
+def dense_posteriors(X, Y1, Y2, ridge, rounds):
+    """The method written out with a dense inverse, one label after the other."""
+    X, Y1, Y2 = X.toarray().astype(np.float64), Y1.toarray() > 0, Y2.toarray() > 0
+    metric = X @ np.linalg.inv(X.T @ X + ridge * np.eye(X.shape[1])) @ X.T
+    found = np.zeros((Y2.shape[1], X.shape[0]))
+    for label in range(Y2.shape[1]):
+        groups = [np.flatnonzero(Y1[:, group]) for group in np.flatnonzero(Y2[:, label])]
+        q = np.zeros(X.shape[0])
+        for members in groups:
+            q[members] = np.maximum(q[members], 1 / max(len(members), 1))
+        for _ in range(rounds):
+            s = metric @ q - np.diag(metric) * q
+            chance = np.clip(s, FLOOR, CEILING)
+            q = np.zeros(X.shape[0])
+            for members in groups:
+                q[members] = np.maximum(q[members], chance[members] / (1 - np.prod(1 - chance[members])))
+        found[label] = q
+    return found
+
+
+def test_full_rank_is_the_exact_metric():
+    X, _ = planted(n_samples=60, n_features=30)
+    rows = whiten(X, leading_directions(X, 30), 0.7)
+    dense = X.toarray().astype(np.float64)
+    exact = dense @ np.linalg.inv(dense.T @ dense + 0.7 * np.eye(30)) @ dense.T
+    scaled = sp.csr_matrix((rows.values, rows.indices, rows.indptr), shape=X.shape).toarray()
+    np.testing.assert_allclose(scaled @ scaled.T - rows.coordinates @ rows.coordinates.T, exact, atol=2e-5)
+    np.testing.assert_allclose(rows.influence, np.diag(exact), atol=2e-5)
+
+
+def test_leading_directions_are_the_leading_ones():
+    X, _ = planted(n_features=120)
+    found = leading_directions(X, 8)
+    values, vectors = np.linalg.eigh((X.T @ X).toarray().astype(np.float64))
+    np.testing.assert_allclose(found.values[:4], values[::-1][:4], rtol=0.02)
+    assert abs(found.vectors[:, 0] @ vectors[:, -1]) > 0.999
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(8), atol=1e-4)
+    again = leading_directions(X, 8)
+    assert found.vectors.tobytes() == again.vectors.tobytes()
+
+
+@pytest.mark.parametrize("rounds", [1, 4])
+def test_posteriors_equal_the_dense_twin(rounds):
+    X, Y = planted(n_samples=120, n_features=40)
+    Y1, Y2 = overlapping(Y)
+    rows = whiten(X, leading_directions(X, 40), 0.5)
+    posterior, _ = fit_posteriors(rows, Y1, Y2, rounds=rounds, threads=1)
+    expected = dense_posteriors(X, Y1, Y2, 0.5, rounds)
+    np.testing.assert_allclose(posterior.toarray(), expected, atol=3e-3)
+    assert (posterior.astype(bool) != sp.csr_matrix(spread_labels(Y1, Y2).T).astype(bool)).nnz == 0
+
+
+def test_labels_with_more_rows_than_are_kept_turned():
+    from xpipe.eagle import _owners_numba
+
+    X, Y = planted(n_samples=3000, n_labels=3, n_features=40)
+    Y1, Y2 = random_groups(Y, 10, 0)
+    rows = whiten(X, leading_directions(X, 40), 0.5)
+    assert 2 * _owners_numba.BLOCK < 3000
+    kept, _ = fit_posteriors(rows, Y1, Y2, rounds=3)
+    wide = np.repeat(rows.coordinates, 600, axis=1) / np.sqrt(np.float32(600))  # the same products, too wide to keep
+    assert 2000 * wide.shape[1] > _owners_numba.GATHERED
+    streamed, _ = fit_posteriors(
+        type(rows)(rows.indptr, rows.indices, rows.values, wide, rows.influence), Y1, Y2, rounds=3
+    )
+    np.testing.assert_allclose(streamed.data, kept.data, atol=0.02)  # sums of 24,000 float32 products
+
+
+def test_threads_and_label_chunks_change_no_byte():
+    X, Y = planted()
+    Y1, Y2 = overlapping(Y)
+    rows = whiten(X, leading_directions(X, 16), 1.0)
+    assert whiten(X, leading_directions(X, 16), 1.0, threads=3).coordinates.tobytes() == rows.coordinates.tobytes()
+    whole, scores = fit_posteriors(rows, Y1, Y2, threads=1)
+    threaded, threaded_scores = fit_posteriors(rows, Y1, Y2, threads=3)
+    assert whole.data.tobytes() == threaded.data.tobytes()
+    assert scores.data.tobytes() == threaded_scores.data.tobytes()
+    part, _ = fit_posteriors(rows, Y1, Y2, labels=np.array([2, 7]), threads=2)
+    assert part[[2, 7]].data.tobytes() == whole[[2, 7]].data.tobytes()
+    assert part.nnz == part[[2, 7]].nnz
+
+
+def test_foretelling_equals_a_dense_twin():
+    X, Y = planted(n_samples=200, n_features=40)
+    Y1, Y2 = random_groups(Y, 4, 0)
+    rows = whiten(X, leading_directions(X, 40), 0.5)
+    trial = selection.set_aside(Y1, Y2, seed=1)
+    owners = sp.csr_matrix(sp.csr_matrix(spread_labels(trial.Y1, trial.Y2)).T)
+    found = selection.foretell(rows, trial, owners, threads=2)
+    dense = X.toarray().astype(np.float64)
+    weights = np.linalg.inv(dense.T @ dense + 0.5 * np.eye(40)) @ dense.T @ owners.toarray().T
+    chances = np.clip(dense @ weights, RULED_OUT, CEILING)
+    for at, label in enumerate(trial.labels):
+        for place, group in enumerate(trial.held_groups):
+            members = np.flatnonzero(Y1[:, group].toarray().ravel())
+            assert found[at, place] == pytest.approx(np.log1p(-chances[members, label]).sum(), abs=2e-3)
+            assert trial.held_labels[at, place] == (Y2[group, label] > 0)
+
+
+def test_groups_set_aside_teach_nothing():
+    _, Y = planted()
+    Y1, Y2 = random_groups(Y, 4, 0)
+    trial = selection.set_aside(Y1, Y2, seed=0)
+    assert trial.Y2[trial.held_groups].nnz == 0
+    assert trial.Y1[:, trial.held_groups].nnz == 0
+    assert trial.Y2.nnz + Y2[trial.held_groups].nnz == Y2.nnz
+
+
+def test_likelihood_group_f1_and_climb():
+    truth = np.array([[True, False, False, True]])
+    sure = np.log1p(-np.array([[0.9, 0.1, 0.2, 0.8]]))
+    assert selection.likelihood(sure, truth) == pytest.approx(np.log([0.9, 0.9, 0.8, 0.8]).mean())
+    assert selection.group_f1(sure, truth) == 1.0
+    assert selection.group_f1(sure[:, ::-1], truth[:, :]) == 1.0
+    assert selection.group_f1(-sure, truth) == pytest.approx(2 / 3)
+    best, seen = selection.climb((1.0, 2.0, 3.0, 4.0, 5.0), 3, lambda x: -((x - 2.0) ** 2))
+    assert best == 2.0
+    assert set(seen) == {1.0, 2.0, 3.0, 4.0, 5.0}
+
+
+@pytest.mark.parametrize("size", [4, 10])
+def test_planted_owners_are_found(size):
+    X, Y = planted(n_samples=2000)
+    Y1, Y2 = random_groups(Y, size, 0)
+
+    def f1(method):
+        found = impute(X, Y1, Y2, method).labels
+        return 2 * found.multiply(Y).sum() / (found.sum() + Y.sum())
+
+    values = {method: f1(method) for method in ("baseline", "eagle0", "eagle", "centred", "discriminative")}
+    assert values["discriminative"] == max(values.values())
+    assert values["discriminative"] > values["baseline"] + 0.1
+    assert values["centred"] > values["eagle0"]
+
+
+@pytest.mark.parametrize("method", ["baseline", "eagle0", "eagle", "centred", "discriminative"])
+def test_every_method_keeps_the_contract(method):
+    X, Y = planted(n_samples=300)
+    Y1, Y2 = overlapping(Y)
+    result = impute(X, Y1, Y2, method, seed=3)
+    allowed = spread_labels(Y1, Y2)
+    assert result.labels.shape == Y.shape
+    assert set(np.unique(result.labels.data)) <= {1.0}
+    assert (result.labels > allowed).nnz == 0
+    assert result.scores.nnz == result.labels.nnz
+    assert np.array_equal(result.scores.indices, result.labels.indices)
+    owned = (Y1.T @ result.labels).toarray() > 0
+    has_samples = Y1.getnnz(axis=0) > 0
+    assert owned[has_samples][Y2.toarray()[has_samples] > 0].all()
+    again = impute(X, Y1, Y2, method, seed=3, threads=1)
+    assert again.labels.indices.tobytes() == result.labels.indices.tobytes()
+    assert again.scores.data.tobytes() == result.scores.data.tobytes()
+
+
+def test_one_owner_and_given_choices():
+    X, Y = planted(n_samples=300)
+    Y1, Y2 = random_groups(Y, 5, 0)
+    one = impute(X, Y1, Y2, owners="one")
+    assert one.labels.nnz == Y2.nnz
+    given = impute(X, Y1, Y2, ridge=2.0, threshold=0.25)
+    assert given.trace["ridge"] == 2.0
+    assert given.trace["threshold"] == 0.25
+    assert list(given.trace["held_out_likelihood"]) == ["2"]
+    assert (given.scores.data > 0.25).sum() + Y2.nnz >= given.labels.nnz
+    everyone = impute(X, Y1, Y2, ridge=2.0, threshold=0.0)
+    assert everyone.labels.nnz == spread_labels(Y1, Y2).nnz
+
+
+def test_best_pairs_one_a_group():
+    X, Y = planted(n_samples=200)
+    Y1, Y2 = random_groups(Y, 5, 0)
+    rows = whiten(X, leading_directions(X, 16), 1.0)
+    posterior, _ = fit_posteriors(rows, Y1, Y2)
+    best = best_pairs(posterior, Y1, Y2)
+    assert best.sum() == Y2.nnz
+    dense, Y1d = posterior.toarray(), Y1.toarray() > 0
+    for group, label in zip(*Y2.nonzero(), strict=True):
+        members = np.flatnonzero(Y1d[:, group])
+        winner = members[np.argmax(dense[label, members])]
+        places = np.arange(posterior.indptr[label], posterior.indptr[label + 1])
+        assert best[places[np.searchsorted(posterior.indices[places], winner)]]
+
+
+def test_nothing_to_impute_and_wrong_words():
+    X, Y = planted(n_samples=20)
+    Y1, Y2 = random_groups(Y, 4, 0)
+    nothing = impute(X, Y1, sp.csr_matrix(Y2.shape, dtype=np.float32))
+    assert nothing.labels.nnz == 0
+    assert nothing.labels.shape == Y.shape
+    few = impute(X[:2], *random_groups(Y[:2], 2, 0))  # a single group: nothing can be held out
+    assert few.labels.shape == (2, Y.shape[1])
+    with pytest.raises(ConfigError, match="`method` must be one of baseline"):
+        impute(X, Y1, Y2, "eagel")
+    with pytest.raises(ConfigError, match="`owners` must be one of"):
+        impute(X, Y1, Y2, owners="two")
+    with pytest.raises(DataError, match="do not fit"):
+        impute(X[:10], Y1, Y2)

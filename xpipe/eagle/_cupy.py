@@ -1,0 +1,221 @@
+"""Embedding and assignment for a GPU: many labels at once, as sparse products and segment maxima.
+
+Holds no validation. Written against an array module (xp = cupy or numpy) and its sparse module, so that the very same
+lines run where there is no GPU. The rules for ties and zeros are those of the CPU kernels.
+
+A batch is laid out as pairs (label, group, sample). Its block has a row a pair and a column for each feature of each
+label, so that one product gives the scores of all pairs, and its transpose the sums of all labels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpipe.eagle._numba import FLOAT32_TIE
+from xpipe.eagle._steps_numba import TIE, ZERO
+from xpipe.eagle.embedding import Written
+from xpipe.eagle.problem import Problem, cut_labels
+from xpipe.sparse import Triple
+
+BATCH = 1 << 24  # entries of rows in a batch; a label may be more
+
+
+def spread(xp: Any, lengths: Any) -> tuple[Any, Any]:
+    """(owner, place within it) of every element of pieces with these lengths, one after the other."""
+    ends = xp.cumsum(lengths)
+    numbers = xp.arange(int(ends[-1]) if len(lengths) else 0)
+    owner = xp.searchsorted(ends, numbers, side="right")
+    return owner, numbers - (ends - lengths)[owner]
+
+
+def add_segments(xp: Any, owner: Any, values: Any, n: int) -> Any:
+    return xp.bincount(owner, weights=values, minlength=n).astype(xp.float64, copy=False)  # of nothing: integers
+
+
+class Device:
+    """The problem's arrays on the device, and what every row is measured by."""
+
+    def __init__(self, xp: Any, problem: Problem, mean: np.ndarray):
+        self.xp = xp
+        for name in ("indptr", "indices", "values", "group_ptr", "group_samples", "label_ptr", "label_groups"):
+            setattr(self, name, xp.asarray(getattr(problem, name)))
+        self.n_features = problem.n_features
+        self.mean = xp.asarray(mean) if len(mean) else xp.zeros(problem.n_features)
+        self.mean_square = float(mean @ mean)
+        self.mean_norm = self.mean_square**0.5
+
+
+class Batch:
+    """Pairs and entries of some labels; `labels` are numbers on the device."""
+
+    def __init__(self, device: Any, labels: Any):
+        xp = device.xp
+        n_groups = device.label_ptr[labels + 1] - device.label_ptr[labels]
+        label, place = spread(xp, n_groups)
+        self.slots = device.label_ptr[labels][label] + place  # where label_groups lists the group
+        group = device.label_groups[self.slots]
+        sizes = device.group_ptr[group + 1] - device.group_ptr[group]
+        filled = sizes > 0
+        self.slots, label, group, sizes = self.slots[filled], label[filled], group[filled], sizes[filled]
+        self.n_labels, self.n_segments = len(labels), len(group)
+        self.segment, place = spread(xp, sizes)
+        self.label = label[self.segment]
+        self.sample = device.group_samples[device.group_ptr[group][self.segment] + place]
+        self.n_pairs = len(self.sample)
+        lengths = device.indptr[self.sample + 1] - device.indptr[self.sample]
+        self.pair, place = spread(xp, lengths)
+        position = device.indptr[self.sample][self.pair] + place
+        feature = device.indices[position]
+        self.values = device.values[position].astype(xp.float64)
+        self.keys = self.label[self.pair] * device.n_features + feature
+        self.row_ptr = xp.concatenate([xp.zeros(1, dtype=lengths.dtype), xp.cumsum(lengths)])
+        self.norm = xp.sqrt(add_segments(xp, self.pair, self.values**2, self.n_pairs))
+        self.mean_score = add_segments(xp, self.pair, self.values * device.mean[feature], self.n_pairs)
+
+    def best(self, xp: Any, scores: Any, tie: Any) -> Any:
+        """Which pairs score as high as any of their group, ties included."""
+        high = xp.full(self.n_segments, -xp.inf)
+        xp.maximum.at(high, self.segment, scores - tie * self.norm)
+        return scores + tie * self.norm >= high[self.segment]
+
+
+class Vectors:
+    """A vector a label, as numbers at the label's keys minus offset times the mean: sums, lengths, directions."""
+
+    def __init__(self, device: Any, batch: Batch, sparse: Any):
+        xp = device.xp
+        keys, column = xp.unique(batch.keys, return_inverse=True)
+        self.xp, self.device, self.batch = xp, device, batch
+        self.label, self.feature = keys // device.n_features, keys % device.n_features
+        self.key_mean = device.mean[self.feature]
+        index = xp.int32 if len(batch.keys) < 2**31 else xp.int64
+        parts = (batch.values, column.ravel().astype(index), batch.row_ptr.astype(index))
+        self.block = sparse.csr_matrix(parts, shape=(batch.n_pairs, len(keys)))
+        self.transposed = sparse.csr_matrix(self.block.T)
+
+    def squares(self, vector: Any, offset: Any) -> Any:
+        own = add_segments(self.xp, self.label, vector**2, self.batch.n_labels)
+        mean = add_segments(self.xp, self.label, vector * self.key_mean, self.batch.n_labels)
+        return own - offset * (2 * mean - offset * self.device.mean_square)
+
+    def project(self, vector: Any, offset: Any, least: Any) -> tuple[Any, Any, Any]:
+        """(unit vector, its offset, whether there is one); zero where the length is not above `least`."""
+        square = self.squares(vector, offset)
+        alive = square > least**2
+        factor = self.xp.where(alive, 1 / self.xp.sqrt(self.xp.where(alive, square, 1.0)), 0.0)
+        return vector * factor[self.label], offset * factor, alive
+
+    def sum_direction(self, weights: Any) -> tuple[Any, Any, Any]:
+        """Direction of the weighted sum of the rows of every label."""
+        batch = self.batch
+        count = add_segments(self.xp, batch.label, weights, batch.n_labels)
+        size = add_segments(self.xp, batch.label, weights * (batch.norm + self.device.mean_norm), batch.n_labels)
+        return self.project(self.transposed @ weights, count, ZERO * size)
+
+    def scores(self, vector: Any, offset: Any) -> Any:
+        return self.block @ vector - offset[self.batch.label] * self.batch.mean_score
+
+    def first_direction(self, wanted: Any) -> tuple[Any, Any, Any]:
+        """The direction of the first row that has one, for the labels where it is wanted."""
+        xp, batch = self.xp, self.batch
+        square = batch.norm**2 - 2 * batch.mean_score + self.device.mean_square
+        usable = wanted[batch.label] & (square > (ZERO * (batch.norm + self.device.mean_norm)) ** 2)
+        first = xp.full(batch.n_labels, batch.n_pairs)
+        xp.minimum.at(first, batch.label[usable], xp.flatnonzero(usable))
+        weights = xp.zeros(batch.n_pairs)
+        weights[first[first < batch.n_pairs]] = 1.0
+        return self.sum_direction(weights)
+
+
+def embed_labels(
+    xp: Any,
+    sparse: Any,
+    problem: Problem,
+    labels: np.ndarray,
+    steps: int,
+    step_size: float,
+    smallest: float,
+    mean: np.ndarray,
+) -> tuple[list[Written], np.ndarray, np.ndarray]:
+    """(rows, offset a label, objective after 0..steps): Algorithm 1 for all labels, batch by batch."""
+    device = Device(xp, problem, mean)
+    offsets, objective = np.zeros(problem.n_labels), np.zeros(steps + 1)
+    written = []
+    for chunk in cut_labels(labels, problem.label_costs(), BATCH):
+        vectors = Vectors(device, Batch(device, xp.asarray(chunk)), sparse)
+        e, offset, trace = _embed_batch(vectors, steps, step_size)
+        objective += trace
+        weights = _to_host(e).astype(np.float32)
+        label, feature = _to_host(vectors.label), _to_host(vectors.feature)
+        kept = np.abs(weights) > np.float32(smallest)
+        lengths = np.bincount(label[kept], minlength=len(chunk)).astype(np.int64)
+        written.append(Written(chunk, lengths, feature[kept].astype(np.int32), weights[kept]))
+        offsets[chunk] = _to_host(offset) if len(mean) else 0.0
+    return written, offsets, objective
+
+
+def _embed_batch(vectors: Vectors, steps: int, step_size: float) -> tuple[Any, Any, np.ndarray]:
+    """(e, offset, objective after 0..steps) of a batch."""
+    xp, batch = vectors.xp, vectors.batch
+    e, offset, alive = vectors.sum_direction(xp.ones(batch.n_pairs))
+    trace = np.zeros(steps + 1)
+    for step in range(steps + 1):
+        scores = vectors.scores(e, offset)
+        high = xp.full(batch.n_segments, -xp.inf)
+        xp.maximum.at(high, batch.segment, scores)
+        trace[step] = float(high.sum())
+        if step == steps:
+            break
+        g, g_offset, g_alive = vectors.sum_direction(batch.best(xp, scores, TIE).astype(xp.float64))
+        lost = ~(alive | g_alive)
+        if bool(lost.any()):
+            first, first_offset, _ = vectors.first_direction(lost)
+            g, g_offset = g + first, g_offset + first_offset
+        e, offset, alive = vectors.project(
+            e + step_size * g, offset + step_size * g_offset, xp.where(alive, ZERO, ZERO * step_size)
+        )
+    return e, offset, trace
+
+
+def assign_labels(
+    xp: Any, problem: Problem, labels: np.ndarray, embedding: Triple, offsets: np.ndarray, mean: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(owner, its score) for each group of each label, as `label_groups` lists them; -1: none."""
+    device = Device(xp, problem, mean)
+    owners = np.full(len(problem.label_groups), -1, dtype=np.int32)
+    owner_scores = np.zeros(len(problem.label_groups))
+    row_ptr, indices, weights = (xp.asarray(part) for part in embedding)
+    for chunk in cut_labels(labels, problem.label_costs(), BATCH):
+        numbers = xp.asarray(chunk)
+        batch = Batch(device, numbers)
+        if not batch.n_pairs:
+            continue
+        offset = xp.asarray(offsets)[numbers]
+        label, place = spread(xp, row_ptr[numbers + 1] - row_ptr[numbers])
+        position = row_ptr[numbers][label] + place
+        weight = weights[position].astype(xp.float64)
+        length = xp.sqrt(add_segments(xp, label, weight**2, batch.n_labels)) + xp.abs(offset) * device.mean_norm
+        found = _look_up(xp, label * device.n_features + indices[position], weight, batch.keys)
+        scores = add_segments(xp, batch.pair, batch.values * found, batch.n_pairs)
+        scores -= offset[batch.label] * batch.mean_score
+        best = xp.flatnonzero(batch.best(xp, scores, FLOAT32_TIE * length[batch.label]))
+        first = xp.full(batch.n_segments, batch.n_pairs)
+        xp.minimum.at(first, batch.segment[best], best)
+        slots = _to_host(batch.slots)
+        owners[slots] = _to_host(batch.sample[first])
+        owner_scores[slots] = _to_host(scores[first])
+    return owners, owner_scores
+
+
+def _look_up(xp: Any, keys: Any, weights: Any, wanted: Any) -> Any:
+    """The weight at each wanted key, 0 where there is none; keys are in order."""
+    if not len(keys):
+        return xp.zeros(len(wanted))
+    place = xp.minimum(xp.searchsorted(keys, wanted), len(keys) - 1)
+    return xp.where(keys[place] == wanted, weights[place], 0.0)
+
+
+def _to_host(array: Any) -> np.ndarray:
+    return array.get() if hasattr(array, "get") else np.asarray(array)
