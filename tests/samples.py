@@ -36,6 +36,7 @@ def write_dataset(folder: Path, n_train=300, n_test=80, seed=0):
 
 
 def write_pipeline(folder: Path, data: Path, extra: str = "", *, part_rows=32, cluster="none") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "pipeline.yaml"
     path.write_text(
         f"name: sample\n"

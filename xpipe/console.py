@@ -66,6 +66,12 @@ def describe(stage: str, summary: dict) -> str:
     if stage == "group":
         size, labels = summary["samples_a_group"], summary["labels_a_group"]
         return f"{summary['groups']:,} groups of {size:.1f} samples, {labels:.1f} labels each"
+    if stage == "assign":
+        found = f"{summary['method']}: {summary['assigned']:,} labels assigned"
+        if "f1" not in summary:
+            return found
+        quality = f"precision {summary['precision']}, recall {summary['recall']}, F1 {summary['f1']}"
+        return f"{found}; against the true ones: {quality}"
     if stage == "emit":
         lost = summary["filtered"]["labels_without_positives"]
         kept = f"{summary['labels']:,} labels ({lost:,} without positives filtered), k = {summary['k']}"

@@ -1,0 +1,97 @@
+"""The assign stage: the library's answer, whoever computes it and however often it is killed."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tests.samples import bytes_below, digests, run_pipeline, start_xpipe, write_dataset, write_pipeline
+from tests.test_interruptions import kill, wait_for
+from xpipe import stages
+from xpipe.eagle import impute
+from xpipe.formats import read_xmc, write_sparse
+from xpipe.formats.parquet import read_split
+from xpipe.grouping import random_groups
+from xpipe.stages import assign_labels
+
+METHODS = ["baseline", "eagle0", "eagle", "centred"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_dataset(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Several chunks of labels even for a few rows (in this process; the chunks never change the bytes)."""
+    monkeypatch.setattr(assign_labels, "CHUNK_ENTRIES", 3000)
+
+
+def run(tmp_path, data, method, *overrides, cluster="none"):
+    path = write_pipeline(tmp_path, data, cluster=cluster)
+    return run_pipeline(path, f"assign.method={method}", "emit.formats=[parquet]", *overrides)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_stage_is_the_library(tmp_path, data, method):
+    results = run(tmp_path, data, method)
+    X, Y = read_xmc(str(data / "train.txt"))
+    norms = np.sqrt(X.multiply(X).sum(axis=1)).A1
+    X = sp.csr_matrix(sp.diags(1 / np.maximum(norms, 1e-30)) @ X).astype(np.float32)
+    expected = impute(X, *random_groups(Y, 4, 0), method)
+    kept = np.flatnonzero(expected.labels.getnnz(axis=0))
+    _, emitted = read_split(str(tmp_path / "runs" / "sample" / "tree"), "train")
+    assert np.array_equal(emitted.indptr, expected.labels[:, kept].indptr)
+    assert np.array_equal(emitted.indices, expected.labels[:, kept].indices)
+    np.testing.assert_allclose(emitted.data, expected.scores[:, kept].data, atol=1e-5)
+    summary = next(stage for stage in results["stages"] if stage["stage"] == "assign")["summary"]
+    hits = expected.labels.multiply(Y).sum()
+    assert summary["precision"] == pytest.approx(hits / expected.labels.nnz, abs=1e-4)
+    assert summary["recall"] == pytest.approx(hits / Y.nnz, abs=1e-4)
+
+
+def test_workers_and_chunks_change_no_byte(tmp_path, data, monkeypatch):
+    reference = run(tmp_path / "one", data, "centred")
+    for number, cluster in enumerate(["{kind: local, workers: 2, memory_limit: 1GiB, chunk_rows: 3}", "none"]):
+        monkeypatch.setattr(assign_labels, "CHUNK_ENTRIES", 10**9)
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        found = run(folder, data, "centred", cluster=cluster)
+        assert digests(found)["emit"] == digests(reference)["emit"]
+        assert bytes_below(folder / "runs" / "sample") == bytes_below(tmp_path / "one" / "runs" / "sample")
+
+
+def test_killed_and_resumed(tmp_path, data):
+    reference = run(tmp_path / "one", data, "eagle")
+    path = write_pipeline(tmp_path, data)
+    for moment in range(3):
+        process = start_xpipe("run", path, "--set", "assign.method=eagle", "--set", "emit.formats=[parquet]")
+        wait_for(lambda run=process: any((tmp_path / "runs").glob(".store/assign-*")) or run.poll() is not None)
+        time.sleep(random.Random(moment).uniform(0, 0.3))
+        kill(process)
+    again = run_pipeline(path, "assign.method=eagle", "emit.formats=[parquet]")
+    assert digests(again)["emit"] == digests(reference)["emit"]
+
+
+def test_groups_of_ones_own_data_have_no_truth_to_compare_with(tmp_path, data):
+    X, Y = read_xmc(str(data / "train.txt"))
+    Y1, Y2 = random_groups(Y, 4, seed=7)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name, matrix in (("X", X), ("Y1", Y1), ("Y2", Y2)):
+        write_sparse(str(folder / f"{name}.trn.npz"), matrix)
+    results = run(tmp_path, folder, "eagle0", "group=null")
+    summary = next(stage for stage in results["stages"] if stage["stage"] == "assign")["summary"]
+    assert summary["assigned"] > 0
+    assert "f1" not in summary
+
+
+def test_only_eagle_depends_on_its_steps():
+    params = stages.assign.AssignParams
+    assert stages.ASSIGN.identity(params(method="centred", steps=3), {}, None) == {"method": "centred"}
+    assert stages.ASSIGN.identity(params(method="eagle", steps=3), {}, None)["steps"] == 3
