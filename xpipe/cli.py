@@ -49,7 +49,7 @@ def cli(context: click.Context, quiet: bool, verbose: bool) -> None:
     context.obj = {"progress": "quiet" if quiet else "auto", "verbose": verbose}
 
 
-@cli.command()
+@cli.command(short_help="Run a pipeline file; what is finished is not done again.")
 @click.argument("pipeline")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=SET_HELP)
 @click.pass_obj
@@ -69,7 +69,7 @@ def run(options: dict, pipeline: str, overrides: tuple[str, ...]) -> None:
     console.show_results(results)
 
 
-@cli.command()
+@cli.command(short_help="What `run` would do, and why: cached or to do, rows, memory.")
 @click.argument("pipeline")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=SET_HELP)
 def plan(pipeline: str, overrides: tuple[str, ...]) -> None:
@@ -81,7 +81,7 @@ def plan(pipeline: str, overrides: tuple[str, ...]) -> None:
     console.show_plan(checked, pipelines.plan(checked))
 
 
-@cli.command()
+@cli.command(short_help="Read every row of a folder, compare with published statistics.")
 @click.argument("folder")
 @click.option("--name", help="Compare with this dataset of the catalog (default: recognised by folder name or shape).")
 @text_options
@@ -95,7 +95,7 @@ def check(folder: str, name: str | None, **reading: Any) -> None:
     sys.exit(0 if report.ok else 3)
 
 
-@cli.command()
+@cli.command(short_help="Write a folder or file in another format.")
 @click.argument("source")
 @click.argument("target")
 @click.option("--to", "form", type=click.Choice(["xmc", "split", "npz", "svmlight", "parquet"]), required=True)
@@ -108,7 +108,7 @@ def convert(source: str, target: str, form: str, **reading: Any) -> None:
     console.show_written(convert_files(source, target, form, **reading))
 
 
-@cli.command()
+@cli.command(short_help="Write a stand-in of a catalog dataset.")
 @click.argument("name")
 @click.argument("out")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
@@ -125,7 +125,7 @@ def synth(options: dict, name: str, out: str, seed: int) -> None:
     console.show_synth(name, out, facts)
 
 
-@cli.command()
+@cli.command(short_help="Show the results of a run.")
 @click.argument("folder", metavar="RUN")
 def show(folder: str) -> None:
     """Show the results of a run: its folder, or its name below runs/."""
@@ -145,7 +145,7 @@ def show(folder: str) -> None:
     )
 
 
-@cli.command()
+@cli.command(short_help="Free the store of what no finished run uses.")
 @click.argument("runs", default="runs")
 @click.option("--all", "everything", is_flag=True, help="Also artifacts that finished runs still use.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
@@ -157,7 +157,7 @@ def clean(runs: str, everything: bool, dry_run: bool) -> None:
     console.show_cleaned(clean_store(runs, everything=everything, dry_run=dry_run), dry_run)
 
 
-@cli.command()
+@cli.command(short_help="Examine this machine: versions, memory, disk, GPU.")
 def doctor() -> None:
     """Examine this machine: versions, memory, disk, GPU, compiled-code cache."""
     from xpipe import console
