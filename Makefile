@@ -50,7 +50,8 @@ lint: setup
 	@$(BIN)/mypy
 
 bench: $(VENV)/.bench-installed
-	@for file in $(sort $(wildcard benchmarks/*.py)); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	@code=0; for file in $(sort $(wildcard benchmarks/*.py)); do \
+	  echo "== $$file"; $(BIN)/python $$file || code=1; done; exit $$code
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
