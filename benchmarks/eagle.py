@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-ROUNDS = 3
+ROUNDS = 5
 THREADS = 2
 STEPS = 20
 GROUP_SIZE = 10

@@ -275,7 +275,10 @@ def _build(step: Step, decision: Decision, artifacts: Store, pipeline: Any, clus
         name, step.params, pipeline.seed, decision.inputs, folder, cluster, pipeline.cluster, bar, progress.warn
     )
     if pipeline.cluster.kind == "local":
+        began = time.monotonic()
         step.stage.compile()
+        if time.monotonic() - began > 2:
+            progress.note(f"{name}: compiled its kernels in {time.monotonic() - began:.0f} s, once for this machine")
     machine.reset_peak()
     produced: Produced = step.stage.run(context)
     decision.manifest = artifacts.publish(name, key, ingredients, produced.artifacts, produced.summary)

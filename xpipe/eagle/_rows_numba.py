@@ -76,6 +76,25 @@ def dot_row(columns, values, start, stop, vector):
 
 
 @jit
+def dot_row_twice(columns, values, start, stop, one, other):
+    """(<row, one>, <row, other>), reading the row once."""
+    a = b = c = d = 0.0
+    p = start
+    while p + 2 <= stop:
+        value, column = np.float64(values[p]), columns[p]
+        a += value * one[column]
+        c += value * other[column]
+        value, column = np.float64(values[p + 1]), columns[p + 1]
+        b += value * one[column]
+        d += value * other[column]
+        p += 2
+    if p < stop:
+        a += np.float64(values[p]) * one[columns[p]]
+        c += np.float64(values[p]) * other[columns[p]]
+    return a + b, c + d
+
+
+@jit
 def add_row(columns, values, start, stop, weight, vector):
     for p in range(start, stop):
         vector[columns[p]] += weight * values[p]

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xpipe.accelerate import jit
-from xpipe.eagle._rows_numba import add_row, dot_dense, dot_row
+from xpipe.eagle._rows_numba import add_row, dot_dense, dot_row, dot_row_twice
 
 TIE = 1e-9  # scores are equal when they differ by less than this part of their rows' norms
 ZERO = 1e-6  # a sum shorter than this part of the norms that were added up is rounding: zero
@@ -104,15 +104,18 @@ def choose_samples(t, rows, groups, scores, history, scalars, difference, e, g):
             if s < t:
                 if q >= start and t > 2 and of_e[s] * v[i] + of_g[s] * u[i] + (rest[s] + TIE) * norm[i] < best:
                     continue
-                if t > 1:
+                if t == 1:
+                    product = dot_row(columns, values, first[i], last[i], e)
+                    v[i] = scalars[FACTOR] * product - scalars[OFFSET] * mean_score[i]
+                elif t == 2 and scalars[SHRINK] > 0.0:
                     u[i] = dot_row(columns, values, first[i], last[i], g) - scalars[G_COUNT] * mean_score[i]
-                if t == 2 and s == 1 and scalars[SHRINK] > 0.0:
                     v[i] = scalars[SHRINK] * (v[i] + scalars[GROW] * u[i])
                 else:
                     if scalars[PENDING] != 0.0:
                         add_up(scalars, e, g)
-                    product = dot_row(columns, values, first[i], last[i], e)
+                    product, product_g = dot_row_twice(columns, values, first[i], last[i], e, g)
                     v[i] = scalars[FACTOR] * product - scalars[OFFSET] * mean_score[i]
+                    u[i] = product_g - scalars[G_COUNT] * mean_score[i]
                 seen[i] = t
             best = max(best, v[i] - TIE * norm[i])
         n_chosen = 0
@@ -165,9 +168,9 @@ def follow_choices(t, n_changed, rows, scores, scalars, mean_square, e, g):
         for q in range(n_changed):  # <change, G> before G changes
             i = changed[q]
             if seen[i] < t:
-                u[i] = dot_row(columns, values, first[i], last[i], g) - scalars[G_COUNT] * mean_score[i]
-                product = dot_row(columns, values, first[i], last[i], e)
+                product, product_g = dot_row_twice(columns, values, first[i], last[i], e, g)
                 v[i] = scalars[FACTOR] * product - scalars[OFFSET] * mean_score[i]
+                u[i] = product_g - scalars[G_COUNT] * mean_score[i]
                 seen[i] = t
             along += change[i] * (u[i] - scalars[G_MEAN])
     for q in range(n_changed):
