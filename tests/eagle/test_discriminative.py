@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from xpipe.eagle import impute, selection
-from xpipe.eagle._owners_numba import CEILING, FLOOR, RULED_OUT
-from xpipe.eagle.discriminative import best_pairs, fit_posteriors
-from xpipe.eagle.whitening import leading_directions, whiten
+from xpipe.eagle import impute
+from xpipe.eagle._owners_numba import CEILING, FLOOR
+from xpipe.eagle.discriminative import best_pairs, find_owners, fit_posteriors
+from xpipe.eagle.whitening import leading_directions, metric_of, whiten
 from xpipe.errors import ConfigError, DataError
 from xpipe.grouping import given_groups, random_groups, spread_labels
 
@@ -24,6 +26,12 @@ def planted(n_samples=600, n_labels=12, n_features=80, seed=0):
     X[rng.random(X.shape) < 0.3] = 0
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     return sp.csr_matrix(X.astype(np.float32)), sp.csr_matrix(Y)
+
+
+def whitened(X, rank, ridge, threads=1):
+    """Rows in the metric of a ridge that counts as it is, not in units of the rows' length."""
+    spectrum = leading_directions(X, rank, threads=threads)
+    return whiten(X, metric_of(spectrum, ridge / spectrum.unit), threads)
 
 
 def overlapping(Y, seed=0):
@@ -59,7 +67,7 @@ def dense_posteriors(X, Y1, Y2, ridge, rounds):
 
 def test_full_rank_is_the_exact_metric():
     X, _ = planted(n_samples=60, n_features=30)
-    rows = whiten(X, leading_directions(X, 30), 0.7)
+    rows = whitened(X, 30, 0.7)
     dense = X.toarray().astype(np.float64)
     exact = dense @ np.linalg.inv(dense.T @ dense + 0.7 * np.eye(30)) @ dense.T
     scaled = sp.csr_matrix((rows.values, rows.indices, rows.indptr), shape=X.shape).toarray()
@@ -82,7 +90,7 @@ def test_leading_directions_are_the_leading_ones():
 def test_posteriors_equal_the_dense_twin(rounds):
     X, Y = planted(n_samples=120, n_features=40)
     Y1, Y2 = overlapping(Y)
-    rows = whiten(X, leading_directions(X, 40), 0.5)
+    rows = whitened(X, 40, 0.5)
     posterior, _ = fit_posteriors(rows, Y1, Y2, rounds=rounds, threads=1)
     expected = dense_posteriors(X, Y1, Y2, 0.5, rounds)
     np.testing.assert_allclose(posterior.toarray(), expected, atol=3e-3)
@@ -94,67 +102,26 @@ def test_labels_with_more_rows_than_are_kept_turned():
 
     X, Y = planted(n_samples=3000, n_labels=3, n_features=40)
     Y1, Y2 = random_groups(Y, 10, 0)
-    rows = whiten(X, leading_directions(X, 40), 0.5)
+    rows = whitened(X, 40, 0.5)
     assert 2 * _owners_numba.BLOCK < 3000
     kept, _ = fit_posteriors(rows, Y1, Y2, rounds=3)
     wide = np.repeat(rows.coordinates, 600, axis=1) / np.sqrt(np.float32(600))  # the same products, too wide to keep
     assert 2000 * wide.shape[1] > _owners_numba.GATHERED
-    streamed, _ = fit_posteriors(
-        type(rows)(rows.indptr, rows.indices, rows.values, wide, rows.influence), Y1, Y2, rounds=3
-    )
+    streamed, _ = fit_posteriors(replace(rows, coordinates=wide), Y1, Y2, rounds=3)
     np.testing.assert_allclose(streamed.data, kept.data, atol=0.02)  # sums of 24,000 float32 products
 
 
 def test_threads_and_label_chunks_change_no_byte():
     X, Y = planted()
     Y1, Y2 = overlapping(Y)
-    rows = whiten(X, leading_directions(X, 16), 1.0)
-    assert whiten(X, leading_directions(X, 16), 1.0, threads=3).coordinates.tobytes() == rows.coordinates.tobytes()
+    rows = whitened(X, 16, 1.0)
+    assert whitened(X, 16, 1.0, threads=3).coordinates.tobytes() == rows.coordinates.tobytes()
     whole, scores = fit_posteriors(rows, Y1, Y2, threads=1)
     threaded, threaded_scores = fit_posteriors(rows, Y1, Y2, threads=3)
     assert whole.data.tobytes() == threaded.data.tobytes()
     assert scores.data.tobytes() == threaded_scores.data.tobytes()
-    part, _ = fit_posteriors(rows, Y1, Y2, labels=np.array([2, 7]), threads=2)
-    assert part[[2, 7]].data.tobytes() == whole[[2, 7]].data.tobytes()
-    assert part.nnz == part[[2, 7]].nnz
-
-
-def test_foretelling_equals_a_dense_twin():
-    X, Y = planted(n_samples=200, n_features=40)
-    Y1, Y2 = random_groups(Y, 4, 0)
-    rows = whiten(X, leading_directions(X, 40), 0.5)
-    trial = selection.set_aside(Y1, Y2, seed=1)
-    owners = sp.csr_matrix(sp.csr_matrix(spread_labels(trial.Y1, trial.Y2)).T)
-    found = selection.foretell(rows, trial, owners, threads=2)
-    dense = X.toarray().astype(np.float64)
-    weights = np.linalg.inv(dense.T @ dense + 0.5 * np.eye(40)) @ dense.T @ owners.toarray().T
-    chances = np.clip(dense @ weights, RULED_OUT, CEILING)
-    for at, label in enumerate(trial.labels):
-        for place, group in enumerate(trial.held_groups):
-            members = np.flatnonzero(Y1[:, group].toarray().ravel())
-            assert found[at, place] == pytest.approx(np.log1p(-chances[members, label]).sum(), abs=2e-3)
-            assert trial.held_labels[at, place] == (Y2[group, label] > 0)
-
-
-def test_groups_set_aside_teach_nothing():
-    _, Y = planted()
-    Y1, Y2 = random_groups(Y, 4, 0)
-    trial = selection.set_aside(Y1, Y2, seed=0)
-    assert trial.Y2[trial.held_groups].nnz == 0
-    assert trial.Y1[:, trial.held_groups].nnz == 0
-    assert trial.Y2.nnz + Y2[trial.held_groups].nnz == Y2.nnz
-
-
-def test_likelihood_group_f1_and_climb():
-    truth = np.array([[True, False, False, True]])
-    sure = np.log1p(-np.array([[0.9, 0.1, 0.2, 0.8]]))
-    assert selection.likelihood(sure, truth) == pytest.approx(np.log([0.9, 0.9, 0.8, 0.8]).mean())
-    assert selection.group_f1(sure, truth) == 1.0
-    assert selection.group_f1(sure[:, ::-1], truth[:, :]) == 1.0
-    assert selection.group_f1(-sure, truth) == pytest.approx(2 / 3)
-    best, seen = selection.climb((1.0, 2.0, 3.0, 4.0, 5.0), 3, lambda x: -((x - 2.0) ** 2))
-    assert best == 2.0
-    assert set(seen) == {1.0, 2.0, 3.0, 4.0, 5.0}
+    part, _ = fit_posteriors(rows, Y1, sp.csr_matrix(Y2[:, [2, 7]]), threads=2)
+    assert part.data.tobytes() == whole[[2, 7]].data.tobytes()
 
 
 @pytest.mark.parametrize("size", [4, 10])
@@ -172,7 +139,7 @@ def test_planted_owners_are_found(size):
     assert values["centred"] > values["eagle0"]
 
 
-@pytest.mark.parametrize("method", ["baseline", "eagle0", "eagle", "centred", "discriminative"])
+@pytest.mark.parametrize("method", ["auto", "baseline", "eagle0", "eagle", "centred", "discriminative"])
 def test_every_method_keeps_the_contract(method):
     X, Y = planted(n_samples=300)
     Y1, Y2 = overlapping(Y)
@@ -194,21 +161,35 @@ def test_every_method_keeps_the_contract(method):
 def test_one_owner_and_given_choices():
     X, Y = planted(n_samples=300)
     Y1, Y2 = random_groups(Y, 5, 0)
-    one = impute(X, Y1, Y2, owners="one")
+    one = impute(X, Y1, Y2, "discriminative", owners="one")
     assert one.labels.nnz == Y2.nnz
-    given = impute(X, Y1, Y2, ridge=2.0, threshold=0.25)
-    assert given.trace["ridge"] == 2.0
-    assert given.trace["threshold"] == 0.25
-    assert list(given.trace["held_out_likelihood"]) == ["2"]
-    assert (given.scores.data > 0.25).sum() + Y2.nnz >= given.labels.nnz
-    everyone = impute(X, Y1, Y2, ridge=2.0, threshold=0.0)
+    given = impute(X, Y1, Y2, "discriminative", ridge=2.0, threshold=0.25)
+    assert given.trace["choice"]["ridge"] == 2.0
+    assert list(given.trace["choice"]["tried"]["ridge"]) == ["2"]
+    assert (given.scores.data > 0.25).sum() + Y2.nnz >= given.labels.nnz > one.labels.nnz
+    everyone = impute(X, Y1, Y2, "discriminative", ridge=2.0, threshold=0.0)
     assert everyone.labels.nnz == spread_labels(Y1, Y2).nnz
+
+
+def test_a_score_above_the_even_score_owns_whatever_its_group_says():
+    X, Y = planted(n_samples=300)
+    Y1, Y2 = random_groups(Y, 5, 0)
+    rows = whitened(X, 40, 1.0)
+    noisy_or, score = fit_posteriors(rows, Y1, Y2)
+    even = float(np.quantile(score.data, 0.8))
+    labels, posteriors = find_owners(rows, Y1, Y2, even_score=even)
+    expected = (score.data > even) | (noisy_or.data > 0.5) | best_pairs(noisy_or, Y1, Y2)
+    assert labels.nnz == expected.sum()
+    at_even = posteriors.data[(posteriors.data > 0.5)]
+    assert len(at_even) > Y2.nnz
+    never, _ = find_owners(rows, Y1, Y2, even_score=np.inf)
+    assert never.nnz == ((noisy_or.data > 0.5) | best_pairs(noisy_or, Y1, Y2)).sum()
 
 
 def test_best_pairs_one_a_group():
     X, Y = planted(n_samples=200)
     Y1, Y2 = random_groups(Y, 5, 0)
-    rows = whiten(X, leading_directions(X, 16), 1.0)
+    rows = whitened(X, 16, 1.0)
     posterior, _ = fit_posteriors(rows, Y1, Y2)
     best = best_pairs(posterior, Y1, Y2)
     assert best.sum() == Y2.nnz
@@ -228,7 +209,7 @@ def test_nothing_to_impute_and_wrong_words():
     assert nothing.labels.shape == Y.shape
     few = impute(X[:2], *random_groups(Y[:2], 2, 0))  # a single group: nothing can be held out
     assert few.labels.shape == (2, Y.shape[1])
-    with pytest.raises(ConfigError, match="`method` must be one of baseline"):
+    with pytest.raises(ConfigError, match="`method` must be one of auto"):
         impute(X, Y1, Y2, "eagel")
     with pytest.raises(ConfigError, match="`owners` must be one of"):
         impute(X, Y1, Y2, owners="two")

@@ -12,6 +12,7 @@ TILE = 16  # a cache line of coordinates
 BLOCK = 1024  # rows whose coordinates are turned at a time where a label has too many to keep
 FLOOR, CEILING = 1e-4, 0.999  # no sample is ruled out, none is certain
 RULED_OUT = 1e-6  # the least chance a held-out sample is given
+UNSAID = 5e-4  # a change of a posterior that need not reach the sums yet
 GATHERED = 1 << 24  # coordinates of a label's rows that are copied to run through memory in order (64 MiB)
 
 
@@ -28,6 +29,32 @@ def project_rows(indptr, indices, values, directions, first, last, out):
             source = directions[indices[entry]]
             for c in range(rank):
                 target[c] += value * source[c]
+
+
+@jit
+def own_influence(indptr, values, coordinates, influence):
+    """influence[i] = <x_i, x_i> - <p_i, p_i>: what a row adds to its own score."""
+    for row in range(len(influence)):
+        total = 0.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            total += values[entry] * values[entry]
+        for c in range(coordinates.shape[1]):
+            total -= coordinates[row, c] * coordinates[row, c]
+        influence[row] = total
+
+
+@jit
+def gram_rows(turned_indptr, turned_rows, turned_values, indptr, indices, values, first, last, gram):
+    """gram[f] = row f of X^T X for features first to last; `turned` is X by columns. A row of it stays in cache.
+
+    A cell adds up its samples in order, whatever the number of threads.
+    """
+    for feature in range(first, last):
+        target = gram[feature]
+        for at in range(turned_indptr[feature], turned_indptr[feature + 1]):
+            weight, row = turned_values[at], turned_rows[at]
+            for entry in range(indptr[row], indptr[row + 1]):
+                target[indices[entry]] += weight * values[entry]
 
 
 @jit
@@ -53,12 +80,20 @@ def add_leading(places, weights, coordinates, leading):
 
 @jit
 def score_rows(rows, indptr, indices, values, dense, scores):
-    """scores = product of each sparse row with the label's sum."""
+    """scores = product of each sparse row with the label's sum; four sums at once, as one would wait for itself."""
     for place in range(len(rows)):
-        total = np.float32(0)
-        for entry in range(indptr[rows[place]], indptr[rows[place] + 1]):
-            total += values[entry] * dense[indices[entry]]
-        scores[place] = total
+        entry, stop = indptr[rows[place]], indptr[rows[place] + 1]
+        one, two, three, four = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+        while entry + 4 <= stop:
+            one += values[entry] * dense[indices[entry]]
+            two += values[entry + 1] * dense[indices[entry + 1]]
+            three += values[entry + 2] * dense[indices[entry + 2]]
+            four += values[entry + 3] * dense[indices[entry + 3]]
+            entry += 4
+        while entry < stop:
+            one += values[entry] * dense[indices[entry]]
+            entry += 1
+        scores[place] = (one + two) + (three + four)
 
 
 @jit
@@ -87,7 +122,13 @@ def turn(coordinates, places, turned):
 
 @jit
 def clear_rows(rows, indptr, indices, dense):
-    """Set back to zero what `add_rows` touched."""
+    """Set back to zero what `add_rows` touched, or everything where that is less."""
+    touched = 0
+    for place in range(len(rows)):
+        touched += indptr[rows[place] + 1] - indptr[rows[place]]
+    if touched > len(dense) // 8:
+        dense[:] = 0
+        return
     for place in range(len(rows)):
         for entry in range(indptr[rows[place]], indptr[rows[place] + 1]):
             dense[indices[entry]] = 0
@@ -170,34 +211,41 @@ def rounds_of_label(
     if gathered:
         turn(source, where, turned)
     before = np.empty(len(rows), np.float32)
+    told, news = np.zeros(len(rows), np.float32), np.empty(len(rows), np.float32)
     for _ in range(rounds):
         before[:] = owned
-        add_rows(rows, owned, indptr, indices, values, dense)
-        add_leading(where, owned, source, leading)
+        for place in places:  # the sums hear of posteriors that moved; most settle after a few rounds
+            news[place] = owned[place] - told[place]
+            if abs(news[place]) <= UNSAID:
+                news[place] = 0
+            told[place] += news[place]
+        add_rows(rows, news, indptr, indices, values, dense)
+        add_leading(where, news, source, leading)
         score_rows(rows, indptr, indices, values, dense, scores)
-        clear_rows(rows, indptr, indices, dense)
         for first in range(0, len(rows), width):
             last = min(first + width, len(rows))
             if not gathered:
                 turn(source, where[first:last], turned)
             subtract_leading(turned, leading, scores[first:last])
-        leading[:] = 0
         for place in places:
-            scores[place] -= influence[rows[place]] * owned[place]
+            scores[place] -= influence[rows[place]] * told[place]
         posteriors(group_ends, members, scores, owned)
         change = np.float32(0)
         for place in places:
             change = max(change, abs(owned[place] - before[place]))
         if change < tolerance:
             break
+    clear_rows(rows, indptr, indices, dense)
+    leading[:] = 0
 
 
 @jit
 def score_groups(
     labels, weight_indptr, weight_rows, weights, indptr, indices, values, coordinates,
-    held_rows, turned, held_indptr, dense, leading, scores, log_none,
+    held_rows, turned, held_indptr, dense, leading, scores, log_none, highest,
 ):  # fmt: skip
-    """log_none[i, j] = log probability that no sample of held-out group j has label i, under weights learnt elsewhere.
+    """log_none[i, j] = log probability that no sample of held-out group j has label i, under weights learnt elsewhere;
+    highest[i, j] = the highest score of a sample there.
 
     held_rows: samples of the held-out groups, one after the other; turned: their coordinates, rank x len(held_rows).
     """
@@ -211,10 +259,12 @@ def score_groups(
         clear_rows(rows, indptr, indices, dense)
         leading[:] = 0
         for group in range(len(held_indptr) - 1):
-            total = 0.0
+            total, most = 0.0, np.float32(RULED_OUT)
             for place in range(held_indptr[group], held_indptr[group + 1]):
                 total += np.log1p(-min(max(scores[place], RULED_OUT), CEILING))
+                most = max(most, scores[place])
             log_none[at, group] = total
+            highest[at, group] = most
 
 
 @jit

@@ -1,14 +1,14 @@
 """Choices made without a true label: how well labels of held-out *groups* are foretold.
 
-Some groups are set aside; samples of the others give each label its weights; the noisy-or over the samples of a group
-set aside foretells its labels. Holds no fitting: posteriors come from `discriminative`.
+Some groups are set aside; samples of the others give each label its weights; scores of the samples of a group set aside
+foretell its labels. Holds no fitting: posteriors come from `discriminative`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +21,9 @@ from xpipe.sparse import to_triple
 
 HELD_OUT_SHARE = 0.15
 MOST_HELD_OUT = 1000  # groups set aside
+MOST_HELD_ROWS = 50_000  # samples in them
 MOST_LABELS = 400  # labels looked at: enough for a choice, few enough to cost little
+MOST_PAIRS = 300_000  # (label, sample) pairs that the labels looked at allow together
 
 
 @dataclass(frozen=True)
@@ -29,54 +31,94 @@ class Trial:
     """Groups set aside and labels looked at. Y1 and Y2 of the groups that stay have the others' rows emptied."""
 
     labels: np.ndarray
-    held_groups: np.ndarray
     Y1: sp.csr_matrix
     Y2: sp.csr_matrix
     held_members: sp.csr_matrix  # groups held out x samples
     held_labels: np.ndarray  # bool [labels, groups held out]
+    rates: np.ndarray  # share of the groups that stay with the label
+
+    def of_samples(self, samples: np.ndarray) -> Trial:
+        """The same trial with only these samples, numbered anew."""
+        return replace(
+            self, Y1=sp.csr_matrix(self.Y1[samples]), held_members=sp.csr_matrix(self.held_members[:, samples])
+        )
+
+    def samples(self) -> np.ndarray:
+        """The samples the trial needs, in order."""
+        groups = np.flatnonzero(self.Y2.getnnz(axis=1))
+        taught = np.flatnonzero(sp.csr_matrix(self.Y1[:, groups]).getnnz(axis=1))
+        return np.union1d(taught, self.held_members.indices)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Of labels in groups held out: log P(nobody has it) under the noisy-or, and the highest score of a sample."""
+
+    log_none: np.ndarray
+    highest: np.ndarray
 
 
 def set_aside(Y1: sp.csr_matrix, Y2: sp.csr_matrix, seed: int = 0) -> Trial:
-    """Choose groups to hold out and labels to look at, labels in proportion to how many groups carry them."""
+    """Choose groups to hold out and labels to look at."""
     n_groups = Y2.shape[0]
+    sizes = np.asarray(Y1.getnnz(axis=0))
     n_held = max(1, min(int(HELD_OUT_SHARE * n_groups), MOST_HELD_OUT))
-    held = np.sort(permutation(n_groups, seed, "held-out groups")[:n_held])
+    held = permutation(n_groups, seed, "held-out groups")[:n_held]
+    fit = np.cumsum(sizes[held]) <= MOST_HELD_ROWS
+    fit[0] = True
+    held = np.sort(held[fit])
+    held = held[sizes[held] > 0]
     keep = np.ones(n_groups, dtype=np.float32)
     keep[held] = 0
-    staying = sp.diags(keep)
-    kept_Y2 = sp.csr_matrix(staying @ Y2)
-    kept_Y2.eliminate_zeros()
-    kept_Y1 = sp.csr_matrix(Y1 @ staying)
+    kept_Y1 = sp.csr_matrix(Y1 @ sp.diags(keep))
     kept_Y1.eliminate_zeros()
-    known = np.flatnonzero((kept_Y2.getnnz(axis=0) > 0) & (Y2[held].getnnz(axis=0) > 0))
-    labels = known[np.sort(permutation(len(known), seed, "labels looked at")[:MOST_LABELS])]
-    held_labels = np.asarray(Y2[held][:, labels].todense() > 0).T
-    return Trial(labels, held, kept_Y1, kept_Y2, sp.csr_matrix(Y1[:, held].T), np.ascontiguousarray(held_labels))
+    kept_Y2 = sp.csr_matrix(sp.diags(keep) @ Y2)
+    kept_Y2.eliminate_zeros()
+    n_positive = np.asarray(kept_Y2.getnnz(axis=0))
+    known = np.flatnonzero((n_positive > 0) & (np.asarray(Y2[held].getnnz(axis=0)) > 0))
+    cost = np.asarray((kept_Y2 > 0).T @ sizes).ravel()
+    labels: list[int] = []
+    total = 0
+    for label in known[permutation(len(known), seed, "labels looked at")]:
+        if len(labels) < MOST_LABELS and total + cost[label] <= MOST_PAIRS:
+            labels.append(label)
+            total += cost[label]
+    chosen = np.sort(np.asarray(labels, dtype=np.int64))
+    wanted = np.zeros(Y2.shape[1], dtype=np.float32)
+    wanted[chosen] = 1
+    looked_at = sp.csr_matrix(kept_Y2 @ sp.diags(wanted))
+    looked_at.eliminate_zeros()
+    held_labels = np.asarray(Y2[held][:, chosen].todense() > 0).T
+    n_staying = max(1, int(((keep > 0) & (sizes > 0)).sum()))
+    return Trial(
+        chosen, kept_Y1, looked_at, sp.csr_matrix(Y1[:, held].T), np.ascontiguousarray(held_labels),
+        n_positive[chosen] / n_staying,
+    )  # fmt: skip
 
 
-def foretell(rows: Whitened, trial: Trial, owners: sp.csr_matrix, threads: int | None = None) -> np.ndarray:
-    """log P(no sample of the group has the label), [labels, groups held out], by weighted owners (labels x samples)."""
+def foretell(rows: Whitened, trial: Trial, owners: sp.csr_matrix, threads: int | None = None) -> Forecast:
+    """What weighted owners (labels x samples) foretell for the groups held out."""
     threads = threads or usable_cores()
     weights = to_triple(owners)
     held = to_triple(trial.held_members)
     held_rows = held.indices.astype(np.int64)
     turned = np.ascontiguousarray(rows.coordinates[held_rows].T)
-    log_none = np.zeros((len(trial.labels), len(trial.held_groups)))
-    n_features = int(rows.indices.max()) + 1 if len(rows.indices) else 1
+    shape = (len(trial.labels), trial.held_members.shape[0])
+    log_none, highest = np.zeros(shape), np.zeros(shape, dtype=np.float32)
 
     def work(part: int) -> None:
         chosen = np.arange(part, len(trial.labels), threads)
-        found = np.zeros((len(chosen), len(trial.held_groups)))
+        none, most = np.zeros((len(chosen), shape[1])), np.zeros((len(chosen), shape[1]), dtype=np.float32)
         kernels.score_groups(
             trial.labels[chosen], weights.indptr, weights.indices, weights.values, rows.indptr, rows.indices,
-            rows.values, rows.coordinates, held_rows, turned, held.indptr, np.zeros(n_features, np.float32),
-            np.zeros(rows.coordinates.shape[1], np.float32), np.zeros(len(held_rows), np.float32), found,
+            rows.values, rows.coordinates, held_rows, turned, held.indptr, np.zeros(rows.n_features, np.float32),
+            np.zeros(rows.coordinates.shape[1], np.float32), np.zeros(len(held_rows), np.float32), none, most,
         )  # fmt: skip
-        log_none[chosen] = found
+        log_none[chosen], highest[chosen] = none, most
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, range(threads)))
-    return log_none
+    return Forecast(log_none, highest)
 
 
 def likelihood(log_none: np.ndarray, held_labels: np.ndarray) -> float:
@@ -85,14 +127,61 @@ def likelihood(log_none: np.ndarray, held_labels: np.ndarray) -> float:
     return float(np.where(held_labels, log_some, log_none).mean())
 
 
-def group_f1(log_none: np.ndarray, held_labels: np.ndarray) -> float:
-    """F1 of foretelling which group has which label, at the best cut of the foretold probability."""
-    order = np.argsort(log_none, axis=None, kind="stable")  # surest first
-    hits = np.cumsum(held_labels.ravel()[order])
-    n_true = int(held_labels.sum())
-    if n_true == 0:
-        return 0.0
-    return float((2 * hits / (np.arange(1, len(order) + 1) + n_true)).max())
+def explained(forecast: Forecast, trial: Trial) -> float:
+    """Share of what the labels' rates leave open about the groups held out that a forecast explains: 0 nothing, 1 all.
+
+    The forecast is put on a scale of its own first (logistic in log(-log_none) and the log odds of the rate): methods
+    differ in how sure they are, which says nothing about who owns a label.
+    """
+    rates = np.clip(trial.rates, 1e-6, 1 - 1e-6)[:, None] * np.ones(forecast.log_none.shape[1])
+    truth = trial.held_labels.ravel().astype(np.float64)
+    known = np.log(rates / (1 - rates)).ravel()
+    said = np.log(-np.minimum(forecast.log_none, -1e-12)).ravel()
+    without = _logistic_loss(np.stack([np.ones_like(known), known]), truth)
+    return 1 - _logistic_loss(np.stack([np.ones_like(known), known, said]), truth) / max(without, 1e-12)
+
+
+def _logistic_loss(inputs: np.ndarray, truth: np.ndarray, steps: int = 50) -> float:
+    """Smallest mean log loss of a logistic regression, by Newton steps; inputs [terms, points]."""
+
+    def loss_at(weights: np.ndarray) -> float:
+        odds = np.einsum("t,tp->p", weights, inputs)
+        return float((np.logaddexp(0, odds) - truth * odds).mean())
+
+    weights = np.zeros(len(inputs))
+    weights[0] = np.log((truth.mean() + 1e-9) / (1 - truth.mean() + 1e-9))
+    best = loss_at(weights)
+    for _ in range(steps):
+        odds = np.einsum("t,tp->p", weights, inputs)
+        chance = 1 / (1 + np.exp(-np.clip(odds, -500, 500)))
+        slope = np.einsum("tp,p->t", inputs, chance - truth)
+        curve = np.einsum("tp,sp->ts", inputs * (chance * (1 - chance)), inputs)
+        step = np.linalg.solve(curve + 1e-6 * np.eye(len(inputs)), slope)
+        length = 1.0
+        while (
+            loss_at(weights - length * step) > best and length > 1e-4
+        ):  # a full step may overshoot where positives are rare
+            length /= 2
+        loss = loss_at(weights - length * step)
+        if loss > best - 1e-8:
+            break
+        weights, best = weights - length * step, loss
+    return best
+
+
+def even_score(forecast: Forecast, trial: Trial, taught: np.ndarray) -> float:
+    """The score at which owning is as likely as not: where foretelling groups by their highest score errs least.
+
+    taught: highest scores in the groups that taught the weights. They know their labels, so theirs are higher than
+    those of groups held out; the cut moves to where as large a share of them lies above it.
+    """
+    order = np.argsort(-forecast.highest, axis=None, kind="stable")
+    hits = np.cumsum(trial.held_labels.ravel()[order])
+    errors = np.arange(1, len(order) + 1) - 2 * hits  # plus a constant: all that are missed
+    best = int(np.argmin(errors))
+    if not len(taught) or errors[best] >= 0:  # no cut is better than saying no to every group
+        return float("inf")
+    return float(np.quantile(taught, 1 - hits[best] / trial.held_labels.sum()))
 
 
 def climb(grid: tuple[float, ...], start: int, value: Callable[[float], float]) -> tuple[float, dict[float, float]]:

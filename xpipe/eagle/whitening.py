@@ -9,6 +9,7 @@ are leading eigenvectors and values of X^T X, D the rest of its diagonal plus th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -17,23 +18,36 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from xpipe.eagle import _owners_numba as kernels
-from xpipe.seeding import bit_generator
+from xpipe.seeding import bit_generator, permutation
 from xpipe.sparse import to_triple
 
-EXACT = 2048  # up to so many features every direction is kept
+EXACT = 1024  # up to so many features every direction is kept
 RANK = 256  # of more features: beyond it F1 rises by less than 0.01 (45,000 x 5,000, groups of ten), cost in proportion
+MOST_DIRECTIONS = 1 << 26  # entries of all directions (256 MiB): very wide data gets fewer of them
 OVERSAMPLING = 32
 SWEEPS = 3  # of subspace iteration; the residual diagonal makes up for directions that are not quite the leading ones
 DENSE_GRAM = 8192  # up to so many features X^T X is formed
+MOST_ROWS = 200_000  # rows the directions are learnt from; more would move them very little
+BLOCK = 1 << 14  # features at a time
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Leading directions of X^T X: vectors (n_features x rank), values, and the diagonal of X^T X. All float32."""
+    """Leading directions of X^T X: vectors (n_features x rank), values, diagonal of X^T X (float32), and the rows'
+    mean squared length, the unit of a ridge."""
 
     vectors: np.ndarray
     values: np.ndarray
     diagonal: np.ndarray
+    unit: float
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What whitens a row: D^-1/2 (n_features) and the leading directions (n_features x rank). float32."""
+
+    scale: np.ndarray
+    directions: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -45,67 +59,109 @@ class Whitened:
     values: np.ndarray
     coordinates: np.ndarray
     influence: np.ndarray
+    n_features: int
 
 
 def usual_rank(n_features: int) -> int:
-    return n_features if n_features <= EXACT else RANK
+    return n_features if n_features <= EXACT else min(RANK, max(16, MOST_DIRECTIONS // n_features))
 
 
-def leading_directions(X: sp.csr_matrix, rank: int, seed: int = 0) -> Spectrum:
-    """Randomised subspace iteration on X^T X, on one BLAS thread: more would add up in another order."""
+def sampled_rows(n_rows: int, seed: int = 0) -> np.ndarray:
+    """The rows that directions are learnt from, in order."""
+    if n_rows <= MOST_ROWS:
+        return np.arange(n_rows)
+    return np.sort(permutation(n_rows, seed, "rows for directions")[:MOST_ROWS])
+
+
+def leading_directions(
+    X: sp.csr_matrix, rank: int | None = None, seed: int = 0, n_rows: int | None = None, threads: int = 1
+) -> Spectrum:
+    """Randomised subspace iteration on X^T X, on one BLAS thread: more would add up in another order.
+
+    X may be a sample of `n_rows` rows.
+    """
     n_features = X.shape[1]
-    rank = min(rank, n_features)
+    rank = min(rank or usual_rank(n_features), n_features)
+    share = np.float32((n_rows or X.shape[0]) / max(X.shape[0], 1))
     diagonal = np.asarray(X.multiply(X).sum(axis=0), dtype=np.float32).ravel()
+    unit = float(diagonal.sum(dtype=np.float64) / max(X.shape[0], 1))
     with threadpool_limits(1):
-        gram = np.asarray((X.T @ X).todense(), dtype=np.float32) if n_features <= DENSE_GRAM else None
+        gram = _gram(X, threads) if n_features <= DENSE_GRAM else None
         if rank == n_features and gram is not None:
             values, vectors = np.linalg.eigh(gram)
-            return Spectrum(vectors[:, ::-1].astype(np.float32), values[::-1].astype(np.float32), diagonal)
+            leading = np.maximum(values[::-1], 0).astype(np.float32)
+            return Spectrum(vectors[:, ::-1].astype(np.float32), leading * share, diagonal * share, unit)
         width = min(rank + OVERSAMPLING, n_features)
         bits = bit_generator(seed, "whitening").random_raw(n_features * width)
         basis = ((bits >> np.uint64(40)).astype(np.float32) / np.float32(2**23) - np.float32(1)).reshape(
             n_features, width
         )
         for _ in range(SWEEPS):
-            basis, _ = np.linalg.qr(_times_gram(X, gram, basis))
-        image = _times_gram(X, gram, basis)
+            basis, _ = np.linalg.qr(_times_gram(X, gram, basis, threads))
+        image = _times_gram(X, gram, basis, threads)
         values, small = np.linalg.eigh((basis.T @ image).astype(np.float64))
         chosen = np.argsort(-values, kind="stable")[:rank]
         vectors = basis @ small[:, chosen].astype(np.float32)
-    return Spectrum(vectors, np.maximum(values[chosen], 0).astype(np.float32), diagonal)
+    return Spectrum(vectors, np.maximum(values[chosen], 0).astype(np.float32) * share, diagonal * share, unit)
 
 
-def _times_gram(X: sp.csr_matrix, gram: np.ndarray | None, basis: np.ndarray) -> np.ndarray:
+def _gram(X: sp.csr_matrix, threads: int) -> np.ndarray:
+    triple, turned = to_triple(X), to_triple(sp.csr_matrix(X.T))
+    gram = np.zeros((X.shape[1], X.shape[1]), dtype=np.float32)
+    _in_pieces(X.shape[1], threads, lambda first, last: kernels.gram_rows(*turned, *triple, first, last, gram))
+    return gram
+
+
+def _times_gram(X: sp.csr_matrix, gram: np.ndarray | None, basis: np.ndarray, threads: int) -> np.ndarray:
     if gram is not None:
         return gram @ basis
-    return np.asarray(X.T @ (X @ basis), dtype=np.float32)
+    basis = np.ascontiguousarray(basis, dtype=np.float32)
+    turned = sp.csr_matrix(X.T)
+    return _rows_times(turned, _rows_times(X, basis, threads), threads)
 
 
-def whiten(X: sp.csr_matrix, spectrum: Spectrum, ridge: float, threads: int = 1) -> Whitened:
-    """Rows of X in the metric of a ridge. X may be any rows, not only those the spectrum was made from."""
+def _rows_times(X: sp.csr_matrix, directions: np.ndarray, threads: int) -> np.ndarray:
+    """X @ directions, each row by itself, so that the number of threads changes nothing."""
+    triple = to_triple(X)
+    out = np.empty((X.shape[0], directions.shape[1]), dtype=np.float32)
+    _in_pieces(
+        X.shape[0],
+        threads,
+        lambda first, last: kernels.project_rows(*triple, directions, first, last, out[first:last]),
+    )
+    return out
+
+
+def _in_pieces(n: int, threads: int, work: Callable[[int, int], None]) -> None:
+    cuts = np.linspace(0, n, 16 * threads + 1).astype(np.int64)
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, cuts[:-1], cuts[1:]))
+
+
+def metric_of(spectrum: Spectrum, ridge: float) -> Metric:
+    """The metric of a ridge, which counts in units of the rows' mean squared length."""
     vectors, values = spectrum.vectors, spectrum.values
     explained = (vectors**2) @ values
-    diagonal = ridge + np.maximum(spectrum.diagonal - explained, 0).astype(np.float64)
+    diagonal = ridge * spectrum.unit + np.maximum(spectrum.diagonal - explained, 0).astype(np.float64)
+    kept = values > 1e-6 * max(float(values[0]), 1e-30) if len(values) else np.zeros(0, dtype=bool)
+    blocks = [slice(first, first + BLOCK) for first in range(0, len(diagonal), BLOCK)]
     with threadpool_limits(1):
-        scaled = vectors / diagonal[:, None]
-        kept = values > 1e-6 * max(float(values[0]), 1e-30) if len(values) else np.zeros(0, dtype=bool)
-        scaled, values = scaled[:, kept], values[kept]
-        inner = np.diag(1.0 / values.astype(np.float64)) + vectors[:, kept].astype(np.float64).T @ scaled
+        inner = np.diag(1.0 / values[kept].astype(np.float64))
+        for block in blocks:
+            rows = vectors[block][:, kept].astype(np.float64)
+            inner += rows.T @ (rows / diagonal[block, None])
         root = np.linalg.cholesky(np.linalg.inv(inner))
-        directions = scaled @ root
-    directions = np.ascontiguousarray(directions, dtype=np.float32)
+        directions = np.empty((len(diagonal), int(kept.sum())), dtype=np.float32)
+        for block in blocks:
+            directions[block] = (vectors[block][:, kept] / diagonal[block, None]) @ root
+    return Metric((1.0 / np.sqrt(diagonal)).astype(np.float32), directions)
+
+
+def whiten(X: sp.csr_matrix, metric: Metric, threads: int = 1) -> Whitened:
+    """Rows in a metric; any rows, not only those it was made from."""
     triple = to_triple(X)
-    coordinates = np.empty((X.shape[0], directions.shape[1]), dtype=np.float32)
-    cuts = np.linspace(0, X.shape[0], 4 * threads + 1).astype(np.int64)
-
-    def project(part: int) -> None:
-        first, last = cuts[part], cuts[part + 1]
-        kernels.project_rows(*triple, directions, first, last, coordinates[first:last])
-
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(project, range(len(cuts) - 1)))
-    scaled_values = (triple.values / np.sqrt(diagonal[triple.indices])).astype(np.float32)
-    scaled_rows = sp.csr_matrix((scaled_values, triple.indices, triple.indptr), shape=X.shape)
-    squares = np.asarray(scaled_rows.multiply(scaled_rows).sum(axis=1)).ravel()
-    influence = squares - np.einsum("ij,ij->i", coordinates, coordinates)
-    return Whitened(triple.indptr, triple.indices, scaled_values, coordinates, influence.astype(np.float32))
+    coordinates = _rows_times(X, metric.directions, threads)
+    values = triple.values * metric.scale[triple.indices]
+    influence = np.empty(X.shape[0], dtype=np.float32)
+    kernels.own_influence(triple.indptr, values, coordinates, influence)
+    return Whitened(triple.indptr, triple.indices, values, coordinates, influence, X.shape[1])

@@ -1,0 +1,124 @@
+"""Choices without true labels: trials, forecasts against a dense twin, even scores, and which method is taken."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tests.eagle.test_discriminative import planted, whitened
+from xpipe.eagle import impute, selection
+from xpipe.eagle._owners_numba import CEILING, RULED_OUT
+from xpipe.eagle.choice import Choice
+from xpipe.grouping import given_groups, random_groups, spread_labels
+
+
+def test_foretelling_equals_a_dense_twin():
+    X, Y = planted(n_samples=200, n_features=40)
+    Y1, Y2 = random_groups(Y, 4, 0)
+    rows = whitened(X, 40, 0.5)
+    trial = selection.set_aside(Y1, Y2, seed=1)
+    owners = sp.csr_matrix(sp.csr_matrix(spread_labels(trial.Y1, trial.Y2)).T)
+    found = selection.foretell(rows, trial, owners, threads=2)
+    dense = X.toarray().astype(np.float64)
+    weights = np.linalg.inv(dense.T @ dense + 0.5 * np.eye(40)) @ dense.T @ owners.toarray().T
+    chances = np.clip(dense @ weights, RULED_OUT, CEILING)
+    for at, label in enumerate(trial.labels):
+        for place in range(trial.held_members.shape[0]):
+            members = trial.held_members[place].indices
+            expected = np.log1p(-chances[members, label]).sum()
+            assert found.log_none[at, place] == pytest.approx(expected, abs=2e-3)
+            assert found.highest[at, place] == pytest.approx(
+                max((dense @ weights)[members, label].max(), RULED_OUT), abs=2e-3
+            )
+            assert trial.held_labels[at, place] == (Y[members, label].sum() > 0)
+
+
+def test_groups_set_aside_teach_nothing():
+    _, Y = planted()
+    Y1, Y2 = random_groups(Y, 4, 0)
+    trial = selection.set_aside(Y1, Y2, seed=0)
+    held_samples = np.unique(trial.held_members.indices)
+    assert len(held_samples) == 4 * trial.held_members.shape[0] > 0
+    assert trial.Y1[held_samples].nnz == 0
+    assert spread_labels(trial.Y1, trial.Y2)[held_samples].nnz == 0
+    untouched = np.setdiff1d(np.arange(Y.shape[0]), held_samples)
+    assert (trial.Y1[untouched] != Y1[untouched]).nnz == 0
+    np.testing.assert_allclose(
+        trial.rates, (Y2[np.diff(trial.Y1.tocsc().indptr) > 0].toarray() > 0).mean(axis=0)[trial.labels]
+    )
+
+
+def test_a_trial_keeps_within_its_limits(monkeypatch):
+    _, Y = planted(n_samples=2000)
+    Y1, Y2 = random_groups(Y, 4, 0)
+    monkeypatch.setattr(selection, "MOST_PAIRS", 2500)
+    monkeypatch.setattr(selection, "MOST_HELD_ROWS", 41)
+    trial = selection.set_aside(Y1, Y2, seed=0)
+    assert trial.held_members.nnz == 40
+    assert 0 < spread_labels(trial.Y1, trial.Y2).nnz <= 2500
+    assert len(trial.labels) < Y.shape[1]
+    needed = trial.samples()
+    small = trial.of_samples(needed)
+    assert spread_labels(small.Y1, small.Y2).nnz == spread_labels(trial.Y1, trial.Y2).nnz
+    assert small.held_members.nnz == 40
+
+
+def test_likelihood_even_score_and_climb():
+    truth = np.array([[True, False, False, True]])
+    sure = np.log1p(-np.array([[0.9, 0.1, 0.2, 0.8]]))
+    assert selection.likelihood(sure, truth) == pytest.approx(np.log([0.9, 0.9, 0.8, 0.8]).mean())
+    trial = selection.Trial(np.zeros(1, int), None, None, None, truth, np.array([0.5]))
+    forecast = selection.Forecast(sure, np.array([[0.9, 0.1, 0.2, 0.8]], dtype=np.float32))
+    taught = np.array([0.3, 0.5, 0.7, 0.9])
+    assert selection.even_score(forecast, trial, taught) == 0.3  # both positive groups lie above the cut, so all do
+    half = selection.Forecast(sure, np.array([[0.9, 0.1, 0.2, 0.05]], dtype=np.float32))
+    assert selection.even_score(half, trial, taught) == pytest.approx(0.6)
+    hopeless = selection.Forecast(sure, np.array([[0.1, 0.9, 0.8, 0.2]], dtype=np.float32))
+    assert selection.even_score(hopeless, trial, taught) == np.inf
+    best, seen = selection.climb((1.0, 2.0, 3.0, 4.0, 5.0), 3, lambda x: -((x - 2.0) ** 2))
+    assert best == 2.0
+    assert set(seen) == {1.0, 2.0, 3.0, 4.0, 5.0}
+
+
+def test_explained_is_a_share_and_needs_no_scale():
+    rng = np.random.default_rng(0)
+    truth = rng.random((20, 200)) < 0.1
+    trial = selection.Trial(np.arange(20), None, None, None, truth, np.full(20, 0.1))
+
+    def explained(chances):
+        return selection.explained(selection.Forecast(np.log1p(-chances), np.zeros(1)), trial)
+
+    noise = rng.uniform(0.01, 0.2, truth.shape)
+    right = np.where(truth, 0.3, 0.02) * rng.uniform(0.5, 1.5, truth.shape)
+    assert explained(noise) == pytest.approx(0, abs=0.01)
+    assert explained(right) > 0.9
+    weak = np.where(truth, 0.3, 0.1) * rng.uniform(0.2, 1.8, truth.shape)
+    assert 0.05 < explained(weak) < explained(right)
+    assert explained(1 - (1 - weak) ** 0.1) == pytest.approx(explained(weak), abs=1e-4)  # less sure, as right
+
+
+def test_homogeneous_groups_keep_the_baseline_and_mixed_ones_are_split():
+    X, Y = planted(n_samples=1200)
+    ids = np.repeat(np.arange(400), 3)
+    rng = np.random.default_rng(1)
+    alike = X[ids].copy()  # every group: three copies of a sample with some words lost, all with its labels
+    alike.data[rng.random(alike.nnz) < 0.1] = 0
+    alike.eliminate_zeros()
+    Y1, Y2 = given_groups(ids, Y[ids])
+    kept = impute(alike, Y1, Y2, "auto")
+    assert kept.trace["method"] == "baseline"
+    assert kept.labels.nnz == Y[ids].nnz
+    assert "alike" in kept.trace["choice"]["why"]
+    split = impute(X, *random_groups(Y, 4, 0), "auto")
+    assert split.trace["method"] == "discriminative"
+    tried = split.trace["choice"]["tried"]
+    assert set(tried["explained"]) == {"baseline", "eagle0", "eagle", "centred", "discriminative"}
+
+
+def test_choices_survive_json():
+    for even in (0.25, np.inf):
+        choice = Choice("discriminative", 3.0, even, "because", {"ridge": {"3": -0.1}})
+        assert Choice.of(json.loads(json.dumps(choice.facts()))) == choice
