@@ -66,12 +66,15 @@ def describe(stage: str, summary: dict) -> str:
     if stage == "group":
         size, labels = summary["samples_a_group"], summary["labels_a_group"]
         return f"{summary['groups']:,} groups of {size:.1f} samples, {labels:.1f} labels each"
+    if stage == "embed":
+        first, last = summary["objective"][0], summary["objective"][-1]
+        return f"{summary['method']}: {summary['entries']:,} entries; objective {first:,.0f} -> {last:,.0f}"
     if stage == "assign":
-        found = f"{summary['method']}: {summary['assigned']:,} labels assigned"
-        if "f1" not in summary:
-            return found
-        quality = f"precision {summary['precision']}, recall {summary['recall']}, F1 {summary['f1']}"
-        return f"{found}; against the true ones: {quality}"
+        found = f"{summary['method']}: {summary['assigned']:,} of {summary['allowed']:,} labels that groups allow"
+        if "f1" in summary:
+            quality = f"precision {summary['precision']}, recall {summary['recall']}, F1 {summary['f1']}"
+            found += f"; against the true ones: {quality}"
+        return found + (f"; chosen because {summary['choice']['why']}" if "choice" in summary else "")
     if stage == "emit":
         lost = summary["filtered"]["labels_without_positives"]
         kept = f"{summary['labels']:,} labels ({lost:,} without positives filtered), k = {summary['k']}"

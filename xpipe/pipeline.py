@@ -138,6 +138,7 @@ class StageContext:
     cluster_params: Any
     bar: Any
     warn: Callable[[str], None]
+    backend: Any
     peak_bytes: int = 0
     resumed: int = 0
 
@@ -214,7 +215,7 @@ def run(pipeline: Any, progress: Any, backend: Any) -> dict:
             decision = decide(step, made, artifacts, pipeline.seed, last)
             if decision.why.startswith("damaged"):
                 progress.warn(f"stage {step.stage.name} is {decision.why}; building it again")
-            record = _perform(step, decision, artifacts, pipeline, cluster, progress)
+            record = _perform(step, decision, _Run(pipeline, artifacts, cluster, progress, backend))
             made[step.stage.name] = decision.manifest  # type: ignore[assignment]  # set by _perform
             rows.append(record)
         exported: dict[str, dict] = {}
@@ -243,19 +244,30 @@ def run(pipeline: Any, progress: Any, backend: Any) -> dict:
     return results
 
 
-def _perform(step: Step, decision: Decision, artifacts: Store, pipeline: Any, cluster: Cluster, progress: Any) -> dict:
+@dataclass(frozen=True)
+class _Run:
+    """What every stage of one run shares."""
+
+    pipeline: Any
+    artifacts: Store
+    cluster: Cluster
+    progress: Any
+    backend: Any
+
+
+def _perform(step: Step, decision: Decision, run: _Run) -> dict:
     """Make sure the step's manifest exists (in decision.manifest); gives its entry for results.json."""
     started = time.monotonic()
-    name = step.stage.name
+    name, artifacts = step.stage.name, run.artifacts
     record: dict = {"stage": name, "key": decision.key, "status": "cached", "why": decision.why}
     if decision.manifest is None:
         assert decision.key is not None  # every step before it is made
-        with _sole_builder(artifacts.folder(name, decision.key), progress):
+        with _sole_builder(artifacts.folder(name, decision.key), run.progress):
             built = artifacts.find(name, decision.key)  # by another run, while we waited?
             if built is not None and not artifacts.damage(built):
                 decision.manifest = built
             else:
-                record |= _build(step, decision, artifacts, pipeline, cluster, progress)
+                record |= _build(step, decision, run)
     assert decision.manifest is not None
     record["seconds"] = round(time.monotonic() - started, 3)
     record["ingredients"] = decision.manifest.ingredients
@@ -264,15 +276,25 @@ def _perform(step: Step, decision: Decision, artifacts: Store, pipeline: Any, cl
     return record
 
 
-def _build(step: Step, decision: Decision, artifacts: Store, pipeline: Any, cluster: Cluster, progress: Any) -> dict:
+def _build(step: Step, decision: Decision, run: _Run) -> dict:
     """Run a stage and publish what it made; gives how it went."""
     name, key, ingredients = step.stage.name, decision.key, decision.ingredients
+    artifacts, pipeline, progress = run.artifacts, run.pipeline, run.progress
     assert key is not None
     assert ingredients is not None
     folder = artifacts.begin(name, key)
-    bar = progress.stage(name, unit="rows")
+    bar = progress.stage(name, unit=step.stage.counts)
     context = StageContext(
-        name, step.params, pipeline.seed, decision.inputs, folder, cluster, pipeline.cluster, bar, progress.warn
+        name,
+        step.params,
+        pipeline.seed,
+        decision.inputs,
+        folder,
+        run.cluster,
+        pipeline.cluster,
+        bar,
+        progress.warn,
+        run.backend,
     )
     if pipeline.cluster.kind == "local":
         began = time.monotonic()

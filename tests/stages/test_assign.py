@@ -7,18 +7,19 @@ import time
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from tests.samples import bytes_below, digests, run_pipeline, start_xpipe, write_dataset, write_pipeline
 from tests.test_interruptions import kill, wait_for
 from xpipe import stages
-from xpipe.eagle import impute
+from xpipe.eagle import embed, impute
 from xpipe.formats import read_xmc, write_sparse
-from xpipe.formats.parquet import read_split
+from xpipe.formats.parquet import read_label_embedding, read_split
 from xpipe.grouping import random_groups
-from xpipe.stages import assign_labels
+from xpipe.sparse import to_matrix, to_triple
+from xpipe.stages import label_chunks
+from xpipe.stages.emit_rows import normalise_rows
 
-METHODS = ["baseline", "eagle0", "eagle", "centred"]
+METHODS = ["baseline", "eagle0", "eagle", "centred", "discriminative", "auto"]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def data(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Several chunks of labels even for a few rows (in this process; the chunks never change the bytes)."""
-    monkeypatch.setattr(assign_labels, "CHUNK_ENTRIES", 3000)
+    monkeypatch.setattr(label_chunks, "CHUNK_ENTRIES", 3000)
 
 
 def run(tmp_path, data, method, *overrides, cluster="none"):
@@ -41,40 +42,41 @@ def run(tmp_path, data, method, *overrides, cluster="none"):
 def test_the_stage_is_the_library(tmp_path, data, method):
     results = run(tmp_path, data, method)
     X, Y = read_xmc(str(data / "train.txt"))
-    norms = np.sqrt(X.multiply(X).sum(axis=1)).A1
-    X = sp.csr_matrix(sp.diags(1 / np.maximum(norms, 1e-30)) @ X).astype(np.float32)
+    X = to_matrix(normalise_rows(to_triple(X)), X.shape[1])
     expected = impute(X, *random_groups(Y, 4, 0), method)
     kept = np.flatnonzero(expected.labels.getnnz(axis=0))
     _, emitted = read_split(str(tmp_path / "runs" / "sample" / "tree"), "train")
     assert np.array_equal(emitted.indptr, expected.labels[:, kept].indptr)
     assert np.array_equal(emitted.indices, expected.labels[:, kept].indices)
-    np.testing.assert_allclose(emitted.data, expected.scores[:, kept].data, atol=1e-5)
+    np.testing.assert_allclose(emitted.data, expected.scores[:, kept].data, atol=1e-6)
     summary = next(stage for stage in results["stages"] if stage["stage"] == "assign")["summary"]
     hits = expected.labels.multiply(Y).sum()
     assert summary["precision"] == pytest.approx(hits / expected.labels.nnz, abs=1e-4)
     assert summary["recall"] == pytest.approx(hits / Y.nnz, abs=1e-4)
 
 
-def test_workers_and_chunks_change_no_byte(tmp_path, data, monkeypatch):
-    reference = run(tmp_path / "one", data, "centred")
+@pytest.mark.parametrize("method", ["centred", "auto"])
+def test_workers_and_chunks_change_no_byte(tmp_path, data, monkeypatch, method):
+    reference = run(tmp_path / "one", data, method)
     for number, cluster in enumerate(["{kind: local, workers: 2, memory_limit: 1GiB, chunk_rows: 3}", "none"]):
-        monkeypatch.setattr(assign_labels, "CHUNK_ENTRIES", 10**9)
+        monkeypatch.setattr(label_chunks, "CHUNK_ENTRIES", 10**9)
         folder = tmp_path / str(number)
         folder.mkdir()
-        found = run(folder, data, "centred", cluster=cluster)
+        found = run(folder, data, method, cluster=cluster)
         assert digests(found)["emit"] == digests(reference)["emit"]
         assert bytes_below(folder / "runs" / "sample") == bytes_below(tmp_path / "one" / "runs" / "sample")
 
 
-def test_killed_and_resumed(tmp_path, data):
-    reference = run(tmp_path / "one", data, "eagle")
+@pytest.mark.parametrize("method", ["eagle", "discriminative"])
+def test_killed_and_resumed(tmp_path, data, method):
+    reference = run(tmp_path / "one", data, method)
     path = write_pipeline(tmp_path, data)
     for moment in range(3):
-        process = start_xpipe("run", path, "--set", "assign.method=eagle", "--set", "emit.formats=[parquet]")
+        process = start_xpipe("run", path, "--set", f"assign.method={method}", "--set", "emit.formats=[parquet]")
         wait_for(lambda run=process: any((tmp_path / "runs").glob(".store/assign-*")) or run.poll() is not None)
         time.sleep(random.Random(moment).uniform(0, 0.3))
         kill(process)
-    again = run_pipeline(path, "assign.method=eagle", "emit.formats=[parquet]")
+    again = run_pipeline(path, f"assign.method={method}", "emit.formats=[parquet]")
     assert digests(again)["emit"] == digests(reference)["emit"]
 
 
@@ -89,6 +91,42 @@ def test_groups_of_ones_own_data_have_no_truth_to_compare_with(tmp_path, data):
     summary = next(stage for stage in results["stages"] if stage["stage"] == "assign")["summary"]
     assert summary["assigned"] > 0
     assert "f1" not in summary
+
+
+def test_choices_are_told(tmp_path, data):
+    results = run(tmp_path, data, "auto")
+    summary = next(stage for stage in results["stages"] if stage["stage"] == "assign")["summary"]
+    assert summary["choice"]["method"] == summary["method"]
+    assert summary["choice"]["why"]
+    assert set(summary["choice"]["tried"]["explained"]) >= {"baseline", "discriminative"}
+    assert summary["allowed"] > summary["assigned"]
+
+
+def test_embedded_labels_are_read_and_emitted(tmp_path, data):
+    plain = run(tmp_path / "plain", data, "eagle", "assign.steps=5")
+    results = run(tmp_path / "with", data, "eagle", "assign.steps=5", "embed.steps=5")
+    stages_of = {stage["stage"]: stage["summary"] for stage in results["stages"]}
+    assert len(stages_of["embed"]["objective"]) == 6
+    assert np.all(np.diff(stages_of["embed"]["objective"]) > -1e-6)
+    assert "objective" not in stages_of["assign"]  # it did not embed again
+    assert digests(results)["assign"][1] == digests(plain)["assign"][1]
+    X, Y = read_xmc(str(data / "train.txt"))
+    X = to_matrix(normalise_rows(to_triple(X)), X.shape[1])
+    E = embed(X, *random_groups(Y, 4, 0), steps=5)
+    tree = str(tmp_path / "with" / "runs" / "sample" / "tree")
+    vectors, kept = read_label_embedding(tree), np.flatnonzero(np.asarray((Y > 0).sum(axis=0)).ravel())
+    assert (vectors != E[kept]).nnz == 0
+    assert read_label_embedding(str(tmp_path / "plain" / "runs" / "sample" / "tree")) is None
+    other = run(tmp_path / "other", data, "eagle", "assign.steps=5", "embed.steps=2")
+    assert digests(other)["assign"][1] == digests(plain)["assign"][1]  # of other steps, so not used
+
+
+@pytest.mark.parametrize("cluster", ["{kind: local, workers: 3, memory_limit: 1GiB, chunk_rows: 7}"])
+def test_workers_embed_the_same_bytes(tmp_path, data, cluster):
+    one = run(tmp_path / "one", data, "eagle", "embed.method=eagle")
+    many = run(tmp_path / "many", data, "eagle", "embed.method=eagle", cluster=cluster)
+    assert digests(one)["embed"] == digests(many)["embed"]
+    assert bytes_below(tmp_path / "one" / "runs" / "sample") == bytes_below(tmp_path / "many" / "runs" / "sample")
 
 
 def test_only_eagle_depends_on_its_steps():

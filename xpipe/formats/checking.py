@@ -73,8 +73,6 @@ def _pieces(layout: Layout, reading: dict) -> Iterator[tuple[str, Triple, Triple
             offsets = np.array([source.first_byte, offsets[-1]])
         for index in range(len(offsets) - 1):
             first_row = min(index * ROWS_AT_A_TIME, n_rows)
-            rows = parse_range(
-                source, int(offsets[index]), int(offsets[index + 1]), first_row, threads=usable_cores()
-            )
+            rows = parse_range(source, int(offsets[index]), int(offsets[index + 1]), first_row, threads=usable_cores())
             assert rows.labels is not None
             yield name, rows.features, rows.labels, source.n_features, source.n_labels

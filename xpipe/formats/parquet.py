@@ -23,6 +23,7 @@ from xpipe.sparse import Triple, canonical, to_matrix, to_triple
 
 DATASET_FORMAT = "1"
 _MATRIX = [("sample", pa.int64()), ("indices", pa.list_(pa.int32())), ("values", pa.list_(pa.float32()))]
+_EMBEDDING = [("label", pa.int32()), *_MATRIX[1:]]
 _DATASET = [*_MATRIX, ("labels", pa.list_(pa.int32())), ("label_scores", pa.list_(pa.float32()))]
 LABELS_SCHEMA = pa.schema(
     [
@@ -58,6 +59,31 @@ def write_dataset_part(
 def write_labels(path: str, columns: dict[str, np.ndarray | list]) -> dict:
     """Write labels.parquet; `columns` as in LABELS_SCHEMA."""
     return _write(path, pa.Table.from_pydict(columns, schema=LABELS_SCHEMA), 1 << 20)
+
+
+def write_label_embedding(path: str, labels: np.ndarray, rows: Triple, n_features: int) -> dict:
+    """Write one file of label vectors, one row a label; returns rows, bytes, sha256."""
+    schema = pa.schema(_EMBEDDING, metadata={"xpipe.format": DATASET_FORMAT, "n_features": str(n_features)})
+    return _write(path, pa.Table.from_arrays([pa.array(labels, pa.int32()), *_lists(rows)], schema=schema), 1 << 12)
+
+
+def read_label_embedding(folder: str) -> sp.csr_matrix | None:
+    """Label vectors beside an emitted dataset's labels, one row a label; None where it has none."""
+    about = read_about(folder)
+    if "label_embedding" not in about:
+        return None
+    pieces = []
+    for part in about["label_embedding"]["parts"]:
+        path = files.join(folder, part["path"])
+        with _open(path, _EMBEDDING) as parquet:
+            pieces.append(_triple(parquet.read(), "indices", "values", path))
+    rows = concatenate(pieces)
+    if rows.n_rows != about["n_labels"]:
+        raise DataError(
+            f"vectors of {rows.n_rows:,} labels", where=folder, why=f"dataset.json says {about['n_labels']:,}",
+            fix="emit the dataset again",
+        )  # fmt: skip
+    return _matrix(rows, about["n_features"], folder)
 
 
 def _lists(triple: Triple) -> tuple[pa.Array, pa.Array]:

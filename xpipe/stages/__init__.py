@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from xpipe.stages.assign import ASSIGN
+from xpipe.stages.embed import EMBED
 from xpipe.stages.emit import EMIT
 from xpipe.stages.group import GROUP
 from xpipe.stages.read import READ
 from xpipe.stages.stage import Params, Stage
 from xpipe.stages.synth import SYNTH
 
-STAGES: tuple[Stage, ...] = (SYNTH, READ, GROUP, ASSIGN, EMIT)
+STAGES: tuple[Stage, ...] = (SYNTH, READ, GROUP, EMBED, ASSIGN, EMIT)
 
 __all__ = ["STAGES", "Params", "Stage"]

@@ -1,4 +1,4 @@
-"""Chunks of labels at a worker: take the rows their groups need, embed, assign; then rows from all chunks.
+"""Chunks of labels at a worker: choose what there is to choose, find owners; then rows from all chunks.
 
 Knows nothing of Dask; the algorithms are `eagle`.
 """
@@ -6,8 +6,6 @@ Knows nothing of Dask; the algorithms are `eagle`.
 from __future__ import annotations
 
 import io
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,75 +15,82 @@ from xpipe.eagle import assign, embed
 from xpipe.formats.parts import concatenate, read_part, slice_rows, write_part
 from xpipe.grouping import spread_labels
 from xpipe.sparse import Triple, canonical, to_matrix, to_triple
-from xpipe.stages.emit_rows import normalise_rows
+from xpipe.stages.label_chunks import MEAN, groups_of, read_array, rows_of_samples, whole
 from xpipe.stages.matrices import open_matrix, part_path
 from xpipe.stages.read_rows import entry_of
 
-CHUNK_ENTRIES = 20_000_000  # feature entries that the labels of one chunk touch together; fixed, so chunks are too
-MEAN = "mean/row.npy"
+SCALE, DIRECTIONS = "metric/scale.npy", "metric/directions.npy"
 
 
-@lru_cache(maxsize=4)
-def _load(folder: str, name: str) -> sp.csr_matrix:
-    stored = open_matrix([folder, name], "train")
-    return to_matrix(stored.load(), stored.n_columns)
+def choose_method(folder: str, shared: dict) -> tuple[list[dict], dict]:
+    """The choices of `discriminative` and `auto`; the metric they led to is kept for the chunks."""
+    from xpipe.eagle import selection, whitening
+    from xpipe.eagle.choice import choose
+    from xpipe.machine import usable_cores
 
-
-def plan(folder: str, shared: dict) -> tuple[list[dict], dict]:
-    """Chunks of consecutive labels of about equal cost; for the centred method also the mean row of all samples."""
-    Y1, Y2 = _load(*shared["membership"]), _load(*shared["group_labels"])
-    stored = open_matrix(shared["features"], "train")
-    lengths = np.concatenate([np.diff(triple.indptr) for _, triple in stored.parts()])
-    group_cost = np.asarray(Y1.T @ lengths.astype(np.float64)).ravel()
-    cost = np.asarray(Y2.T @ group_cost).ravel()
-    chunks, first, total = [], 0, 0.0
-    for label in range(shared["n_labels"]):
-        if label > first and total + cost[label] > CHUNK_ENTRIES:
-            chunks.append([first, label])
-            first, total = label, 0.0
-        total += cost[label]
-    chunks.append([first, shared["n_labels"]])
-    if shared["params"]["method"] != "centred":
-        return [], {"chunks": chunks}
-    mean = np.zeros(stored.n_columns)
-    for _, triple in stored.parts():
-        rows = normalise_rows(triple)
-        mean += np.bincount(rows.indices, rows.values.astype(np.float64), minlength=stored.n_columns)
-    buffer = io.BytesIO()
-    np.save(buffer, mean / max(stored.n_rows, 1), allow_pickle=False)
-    return [entry_of(folder, MEAN, buffer.getvalue())], {"chunks": chunks}
+    Y1, Y2 = whole(*shared["membership"]), whole(*shared["group_labels"])
+    params, seed = shared["params"], shared["seed"]
+    n_rows, threads = Y1.shape[0], usable_cores()
+    sample = rows_of_samples(shared, whitening.sampled_rows(n_rows, seed))
+    spectrum = whitening.leading_directions(sample, None, seed, n_rows, threads)
+    del sample  # the trial needs rows of its own
+    trial = selection.set_aside(Y1, Y2, seed)
+    needed = trial.samples()
+    options = {name: params[name] for name in ("ridge", "rounds", "steps", "step_size")}
+    mean = read_array(folder, MEAN) if shared["method"] == "auto" else None
+    choice, metric = choose(
+        rows_of_samples(shared, needed), trial.of_samples(needed), spectrum, shared["method"], mean=mean,
+        threads=threads, **options,
+    )  # fmt: skip
+    entries = []
+    for path, array in ((SCALE, metric.scale), (DIRECTIONS, metric.directions)):
+        buffer = io.BytesIO()
+        np.save(buffer, array, allow_pickle=False)
+        entries.append(entry_of(folder, path, buffer.getvalue()))
+    return entries, choice.facts()
 
 
 def assign_chunk(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
     """Owners of labels first..last: rows are samples, values the scores. Kept as a part until all chunks are there."""
-    first, last = unit["first"], unit["last"]
-    Y1, Y2 = _load(*shared["membership"]), _load(*shared["group_labels"])
-    Y2 = sp.csr_matrix(Y2[:, first:last])
-    groups = np.flatnonzero(Y2.getnnz(axis=1))
-    members = sp.csr_matrix(Y1[:, groups])
-    samples = np.flatnonzero(members.getnnz(axis=1))
-    scores = _scores(folder, samples, members[samples], Y2[groups], shared)
+    samples, Y1, Y2 = groups_of(unit, shared)
+    scores, facts = _scores(folder, unit, samples, Y1, Y2, shared)
     path = f"owners/{unit['unit']}.arrow"
     triple = to_triple(scores)
     chosen = np.flatnonzero(np.diff(triple.indptr))
-    kept = Triple(triple.indptr[np.append(chosen, len(samples))], triple.indices + np.int32(first), triple.values)
-    facts = write_part(files.join(folder, path), samples[chosen], kept)
-    return [{"path": path, **facts}], {}
+    indices = triple.indices + np.int32(unit["first"])
+    kept = Triple(triple.indptr[np.append(chosen, len(samples))], indices, triple.values)
+    written = write_part(files.join(folder, path), samples[chosen], kept)
+    return [{"path": path, **written}], {"allowed": int(spread_labels(Y1, Y2).nnz), **facts}
 
 
-def _scores(folder: str, samples: np.ndarray, Y1: sp.csr_matrix, Y2: sp.csr_matrix, shared: dict) -> sp.csr_matrix:
-    """Scores of the owners, samples x labels of the chunk."""
-    params = shared["params"]
-    if params["method"] == "baseline":
-        return spread_labels(Y1, Y2)
-    stored = open_matrix(shared["features"], "train")
-    X = to_matrix(normalise_rows(stored.take(samples)[1]), stored.n_columns)
-    centred = params["method"] == "centred"
-    options: dict[str, Any] = {"steps": params["steps"] if params["method"] == "eagle" else 0, "threads": 1}
-    if centred:
-        options["mean"] = np.load(io.BytesIO(files.read_bytes(files.join(folder, MEAN))), allow_pickle=False)
-    E = embed(X, Y1, Y2, step_size=params["step_size"], centred=centred, **options)
-    return assign(X, Y1, Y2, E, threads=1, return_scores=True)[1]
+def _scores(
+    folder: str, unit: dict, samples: np.ndarray, Y1: sp.csr_matrix, Y2: sp.csr_matrix, shared: dict
+) -> tuple[sp.csr_matrix, dict]:
+    """Scores of the owners (samples x labels of the chunk), and the objective of its labels where there is one."""
+    method, params = shared["method"], shared["params"]
+    if method == "baseline":
+        return spread_labels(Y1, Y2), {}
+    X = rows_of_samples(shared, samples)
+    if method == "discriminative":
+        from xpipe.eagle.choice import Choice
+        from xpipe.eagle.discriminative import find_owners
+        from xpipe.eagle.whitening import Metric, whiten
+
+        rows = whiten(X, Metric(read_array(folder, SCALE), read_array(folder, DIRECTIONS)), threads=1)
+        options = {name: params[name] for name in ("owners", "threshold", "rounds")}
+        even = Choice.of(shared["choice"]).even_score
+        return find_owners(rows, Y1, Y2, even_score=even, threads=1, **options)[1], {}
+    if shared["embedding"]:
+        stored = open_matrix(shared["embedding"], "labels")
+        E = to_matrix(stored.take(np.arange(unit["first"], unit["last"]))[1], stored.n_columns)
+        return assign(X, Y1, Y2, E, threads=1, return_scores=True, backend=shared["backend"])[1], {}
+    centred = method == "centred"
+    E, objective = embed(
+        X, Y1, Y2, steps=params["steps"] if method == "eagle" else 0, step_size=params["step_size"], centred=centred,
+        mean=read_array(folder, MEAN) if centred else None, trace=True, threads=1, backend=shared["backend"],
+    )  # fmt: skip
+    scores = assign(X, Y1, Y2, E, threads=1, return_scores=True, backend=shared["backend"])[1]
+    return scores, {"objective": np.asarray(objective, dtype=np.float64).tolist()}
 
 
 def gather(folder: str, shared: dict) -> tuple[list[dict], dict]:

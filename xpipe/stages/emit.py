@@ -95,11 +95,14 @@ def run(context: Any) -> Produced:
     if "parquet" in params.formats:
         units = [unit for name in params.datasets for split in splits for unit in part_units(features, name, split)]
         parts = context.map("parts", write_parts, units, shared, bytes_per_row=bytes_a_row(inputs))
+        vectors = label_vectors(context, shared)
         for name in params.datasets:
             own = [entry for receipt in parts for entry in receipt["files"] if entry["dataset"] == name]
             shared_parts = {"unit": name, "rows": 0, "parts": own, "provenance": provenance(context)}
+            if name == "tree" and vectors:
+                shared_parts["vectors"] = vectors
             (closing,) = context.map(f"about-{name}", write_about, [shared_parts], shared)
-            entries += own + closing["files"]
+            entries += own + closing["files"] + shared_parts.get("vectors", [])
             summary_datasets[name] = closing["result"]
     others = [name for name in params.formats if name != "parquet"]
     units = [
@@ -121,6 +124,19 @@ def run(context: Any) -> Produced:
         "datasets": summary_datasets,
     }
     return Produced({DATASETS: (entries, {"splits": splits})}, summary, scratch=("survey",))
+
+
+def label_vectors(context: Any, shared: dict) -> list[dict]:
+    """Files of label vectors beside the trees' rows, where the pipeline embeds labels."""
+    if "label_embedding" not in context.inputs or "tree" not in context.params.datasets:
+        return []
+    stored = context.inputs["label_embedding"]
+    shared["embedding"] = locate(stored)
+    units = [
+        {"unit": f"vectors-{index:05d}", "index": index, "rows": entry["rows"]}
+        for index, entry in enumerate(stored.files)
+    ]
+    return [entry for receipt in context.map("vectors", write_vectors, units, shared) for entry in receipt["files"]]
 
 
 def part_units(features: Any, dataset: str, split: str) -> list[dict]:
@@ -164,6 +180,13 @@ def write_parts(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[
         yield unit["unit"], [entry], {}
 
 
+def write_vectors(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
+    from xpipe.stages import emit_rows
+
+    for unit in units:
+        yield unit["unit"], [emit_rows.write_vectors(folder, unit, shared)], {}
+
+
 def write_about(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
     from xpipe.stages import emit_about
 
@@ -191,7 +214,14 @@ EMIT = Stage(
     name="emit",
     section="emit",
     version=1,
-    reads=("features", "assigned_labels|membership+group_labels|labels", "labels?", "held_out_labels?", "names"),
+    reads=(
+        "features",
+        "assigned_labels|membership+group_labels|labels",
+        "label_embedding?",
+        "labels?",
+        "held_out_labels?",
+        "names",
+    ),
     writes=(DATASETS,),
     params=EmitParams,
     run=run,

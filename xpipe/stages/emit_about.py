@@ -84,6 +84,9 @@ def describe_dataset(folder: str, unit: dict, shared: dict) -> tuple[list[dict],
         "synthetic": shared["synthetic"],
         "provenance": unit["provenance"],
     }
+    if unit.get("vectors"):
+        vectors = [{**part, "path": part["path"].removeprefix(top + "/")} for part in unit["vectors"]]
+        about["label_embedding"] = {"parts": vectors}
     if dataset == "heads":
         about["label_order"] = "original"
         about["dft_initial_bias"] = initial_bias(facts["labels_kept"], facts["k"])

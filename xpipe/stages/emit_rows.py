@@ -13,7 +13,7 @@ import numpy as np
 
 from xpipe import files
 from xpipe.errors import StageError
-from xpipe.formats.parquet import write_dataset_part
+from xpipe.formats.parquet import write_dataset_part, write_label_embedding
 from xpipe.formats.parts import PartedMatrix, slice_rows, take_rows
 from xpipe.grouping import spread_labels
 from xpipe.seeding import permutation
@@ -129,6 +129,18 @@ def normalise_rows(features: Triple) -> Triple:
     scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
     values = features.values.astype(np.float64) * np.repeat(scale, np.diff(features.indptr))
     return features._replace(values=values.astype(np.float32))
+
+
+def write_vectors(folder: str, unit: dict, shared: dict) -> dict:
+    """One file of label vectors: those of the labels that stay, under their new numbers."""
+    stored = open_matrix(shared["embedding"], "labels")
+    labels, rows = stored.part(unit["index"])
+    numbers = label_map(folder)[labels]
+    kept = np.flatnonzero(numbers >= 0)
+    path = f"datasets/tree/label_embedding/part-{unit['index']:05d}.parquet"
+    target = files.join(folder, path)
+    facts = write_label_embedding(target, numbers[kept], take_rows(rows, kept), stored.n_columns)
+    return {"path": path, **facts}
 
 
 def emitted_rows(folder: str, shared: dict, split: str, rows: np.ndarray) -> tuple[np.ndarray, Triple, Triple]:

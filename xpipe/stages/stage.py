@@ -39,6 +39,7 @@ class Context(Protocol):
     seed: int
     inputs: dict[str, Any]
     folder: str
+    backend: Any
 
     def map(
         self,
@@ -100,3 +101,4 @@ class Stage:
     identity: Callable[[Any, dict, Any], dict] = _whole_section
     estimate: Callable[[Any, dict], Estimate] = _unknown
     compile: Callable[[], None] = _nothing
+    counts: str = "rows"  # what its progress counts
