@@ -2,8 +2,53 @@
 
 from __future__ import annotations
 
-from numba import njit
+import contextlib
+import functools
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-# nogil: kernels run side by side in plain threads; numba's own parallel layers abort under Dask's threads (numba 9288).
-# cache: compiled once a machine, not once a process.
-jit = njit(nogil=True, cache=True, fastmath=False)
+from numba import config, njit
+
+DAY = 24 * 3600
+
+
+def jit(function: Callable) -> Any:
+    """Compile a kernel on its first call.
+
+    nogil: kernels run side by side in plain threads; numba's own parallel layers abort under Dask's threads (numba
+    9288). cache: compiled once a machine, not once a process. Numba watches the file of the kernel it loads alone, not
+    those of kernels that were compiled into it: an edited helper would go on living in its callers. So compiled code
+    lies in a folder of its own for every state of a room's kernel files. Kernels call kernels of their own room only.
+    """
+    before = config.CACHE_DIR
+    config.CACHE_DIR = _compiled_folder(Path(function.__code__.co_filename).parent, before)
+    try:
+        return njit(nogil=True, cache=True, fastmath=False)(function)
+    finally:
+        config.CACHE_DIR = before
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled_folder(room: Path, chosen: str) -> str:
+    """Where compiled kernels of a room are kept, in its present state; those of states long gone are dropped."""
+    folder = Path(chosen) if chosen else room / "__pycache__"
+    if not os.access(folder if folder.exists() else folder.parent, os.W_OK):
+        folder = Path(tempfile.gettempdir()) / f"xpipe-{os.getuid()}"
+    stamp = f"kernels-{kernel_stamp(room)}"
+    for other in folder.glob("kernels-*"):
+        with contextlib.suppress(OSError):
+            if other.name != stamp and other.stat().st_mtime < time.time() - DAY:
+                shutil.rmtree(other, ignore_errors=True)
+    return str(folder / stamp)
+
+
+def kernel_stamp(room: Path) -> str:
+    """A short digest of a folder's kernel files as they are now."""
+    facts = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(room.glob("*_numba.py"))]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]

@@ -1,0 +1,65 @@
+"""Compiled kernels: kept between processes, and never older than the files they were made from."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import xpipe
+from xpipe.accelerate import kernel_stamp
+
+CALL = "import sys; sys.path.insert(0, '.'); from xpipe.caller_numba import call; print(call(1.0))"
+HELPER = """
+from xpipe.accelerate import jit
+
+@jit
+def helper(x):
+    return {expression}
+"""
+CALLER = """
+from xpipe.accelerate import jit
+from xpipe.helper_numba import helper
+
+@jit
+def call(x):
+    return helper(x)
+"""
+
+
+def write_kernels(folder: Path, expression: str) -> None:
+    package = folder / "xpipe"
+    package.mkdir(exist_ok=True)
+    shutil.copy(Path(xpipe.__file__).parent / "accelerate.py", package / "accelerate.py")
+    (package / "__init__.py").touch()
+    (package / "helper_numba.py").write_text(HELPER.format(expression=expression))
+    (package / "caller_numba.py").write_text(CALLER)
+
+
+def call(folder: Path) -> str:
+    done = subprocess.run([sys.executable, "-c", CALL], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_an_edited_helper_reaches_its_callers(tmp_path):
+    write_kernels(tmp_path, "x + 1")
+    assert call(tmp_path) == "2.0"
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
+    assert any(path.name.startswith("caller_numba.call") for path in kept)
+    assert call(tmp_path) == "2.0"
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")} == kept  # nothing compiled again
+    write_kernels(tmp_path, "x + 20")
+    assert call(tmp_path) == "21.0"
+
+
+def test_the_stamp_sees_every_kernel_file_of_a_room(tmp_path):
+    kernel = tmp_path / "_numba.py"
+    kernel.write_text("a")
+    before = kernel_stamp(tmp_path)
+    (tmp_path / "other.py").write_text("b")
+    assert kernel_stamp(tmp_path) == before
+    (tmp_path / "_rows_numba.py").write_text("c")
+    with_rows = kernel_stamp(tmp_path)
+    kernel.write_text("ab")
+    assert len({before, with_rows, kernel_stamp(tmp_path)}) == 3
