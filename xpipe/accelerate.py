@@ -13,8 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from numba import config, njit
+import numba
 
+config: Any = numba.config
 DAY = 24 * 3600
 
 
@@ -29,7 +30,7 @@ def jit(function: Callable) -> Any:
     before = config.CACHE_DIR
     config.CACHE_DIR = _compiled_folder(Path(function.__code__.co_filename).parent, before)
     try:
-        return njit(nogil=True, cache=True, fastmath=False)(function)
+        return numba.njit(nogil=True, cache=True, fastmath=False)(function)
     finally:
         config.CACHE_DIR = before
 

@@ -250,7 +250,7 @@ class DaskCluster:
                 threads_per_worker=1,
                 processes=True,
                 memory_limit=self.memory_limit,
-                dashboard_address=None,
+                dashboard_address=":0",  # any free port: another cluster may hold the usual one
                 local_directory=self._scratch.name,
                 silence_logs=logging.CRITICAL,
                 env=one_thread,

@@ -19,7 +19,7 @@ from xpipe.eagle.selection import Trial
 from xpipe.eagle.whitening import Metric, Spectrum, Whitened, metric_of, whiten
 from xpipe.grouping import spread_labels
 
-RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # in units of the rows' mean squared length
+RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)  # in units of the rows' mean squared length
 START = 3
 TIE = 0.02  # relative difference of what two methods explain that decides nothing
 FAR_MORE = 0.8  # the baseline wins outright where every splitting method explains less than this share of its share

@@ -27,7 +27,7 @@ MOST_DIRECTIONS = 1 << 26  # entries of all directions (256 MiB): very wide data
 OVERSAMPLING = 32
 SWEEPS = 3  # of subspace iteration; the residual diagonal makes up for directions that are not quite the leading ones
 DENSE_GRAM = 8192  # up to so many features X^T X is formed
-MOST_ROWS = 200_000  # rows the directions are learnt from; more would move them very little
+MOST_ROWS = 100_000  # rows the directions are learnt from; more would move them very little
 BLOCK = 1 << 14  # features at a time
 
 
@@ -92,15 +92,14 @@ def leading_directions(
             leading = np.maximum(values[::-1], 0).astype(np.float32)
             return Spectrum(vectors[:, ::-1].astype(np.float32), leading * share, diagonal * share, unit)
         width = min(rank + OVERSAMPLING, n_features)
-        bits = bit_generator(seed, "whitening").random_raw(n_features * width)
-        basis = ((bits >> np.uint64(40)).astype(np.float32) / np.float32(2**23) - np.float32(1)).reshape(
-            n_features, width
-        )
+        raw = bit_generator(seed, "whitening").random_raw(-(-n_features * width // 8)).view(np.uint8)
+        basis = (raw[: n_features * width].astype(np.float32) - np.float32(127.5)).reshape(n_features, width)
         for _ in range(SWEEPS):
-            basis, _ = np.linalg.qr(_times_gram(X, gram, basis, threads))
+            basis = _orthonormal(_times_gram(X, gram, basis, threads))
         image = _times_gram(X, gram, basis, threads)
-        values, small = np.linalg.eigh((basis.T @ image).astype(np.float64))
+        values, small = np.linalg.eigh(_products(basis, image))
         chosen = np.argsort(-values, kind="stable")[:rank]
+        del image
         vectors = basis @ small[:, chosen].astype(np.float32)
     return Spectrum(vectors, np.maximum(values[chosen], 0).astype(np.float32) * share, diagonal * share, unit)
 
@@ -110,6 +109,21 @@ def _gram(X: sp.csr_matrix, threads: int) -> np.ndarray:
     gram = np.zeros((X.shape[1], X.shape[1]), dtype=np.float32)
     _in_pieces(X.shape[1], threads, lambda first, last: kernels.gram_rows(*turned, *triple, first, last, gram))
     return gram
+
+
+def _products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """left^T right in float64, some rows at a time: a copy of tall matrices would not fit beside them."""
+    total = np.zeros((left.shape[1], right.shape[1]))
+    for first in range(0, len(left), BLOCK):
+        total += left[first : first + BLOCK].astype(np.float64).T @ right[first : first + BLOCK]
+    return total
+
+
+def _orthonormal(tall: np.ndarray) -> np.ndarray:
+    """Orthonormal columns that span the same space, but for directions too weak to matter."""
+    values, vectors = np.linalg.eigh(_products(tall, tall))
+    kept = values > 1e-12 * max(values[-1], 1e-300)
+    return tall @ (vectors[:, kept] / np.sqrt(values[kept])).astype(np.float32)
 
 
 def _times_gram(X: sp.csr_matrix, gram: np.ndarray | None, basis: np.ndarray, threads: int) -> np.ndarray:

@@ -77,6 +77,7 @@ def _scores(
         from xpipe.eagle.whitening import Metric, whiten
 
         rows = whiten(X, Metric(read_array(folder, SCALE), read_array(folder, DIRECTIONS)), threads=1)
+        del X  # its values are in `rows`, scaled
         options = {name: params[name] for name in ("owners", "threshold", "rounds")}
         even = Choice.of(shared["choice"]).even_score
         return find_owners(rows, Y1, Y2, even_score=even, threads=1, **options)[1], {}
