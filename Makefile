@@ -12,7 +12,7 @@ PIP      := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 help:
 	@echo "make setup   make $(VENV) and install what run and test need (again only when pyproject.toml changed)"
-	@echo "make run     setup, then xpipe run $(PIPELINE)"
+	@echo "make run     setup, then xpipe run $(PIPELINE), then what each method is worth"
 	@echo "make test    setup, then pytest"
 	@echo "make lint    setup, then ruff and mypy"
 	@echo "make bench   setup and the peers, then every file of benchmarks/"
@@ -41,6 +41,7 @@ $(VENV)/.bench-installed: $(VENV)/.installed pyproject.toml
 
 run: setup
 	@$(BIN)/xpipe run $(PIPELINE)
+	@test $(PIPELINE) != pipelines/eurlex.yaml || $(BIN)/xpipe --quiet run pipelines/eurlex_methods.yaml
 
 test: setup
 	@$(BIN)/python -m pytest

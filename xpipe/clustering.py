@@ -127,7 +127,6 @@ def balanced_partition(
     return Partition(order, tuple(levels))
 
 
-
 def _read_only(array: np.ndarray) -> np.ndarray:
     """A view that cannot be written, as mapped files are: numba compiles kernels for one kind of array, not for two."""
     view = array.view()

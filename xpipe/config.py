@@ -13,7 +13,7 @@ import functools
 import json
 import os
 from collections.abc import Collection, Sequence
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, ValidationError, create_model, field_validator, model_validator
 
@@ -36,6 +36,7 @@ class Pipeline(Params):
     cluster: ClusterParams = ClusterParams()
     backend: Literal["auto", "cpu", "gpu"] = "auto"
     out: str = ""  # folder of the results; runs/<name> when not given
+    matrix: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}  # key -> values: every combination is run
     store: str = ""  # folder of the artifacts; .store beside out when not given
 
     @field_validator("cluster", mode="before")

@@ -47,9 +47,9 @@ def show_results(results: dict) -> None:
     if results["synthetic"]:
         console.print(SYNTHETIC, style="bold yellow")
     for name, output in results["outputs"].items():
-        console.print(
-            f"  {name + '/':<10} {output['path']}  ({output['files']} files, {format_bytes(output['bytes'])})"
-        )
+        folder = "" if "." in name else "/"  # an output is a folder, or one file
+        count = f"{output['files']} files, " if folder else ""
+        console.print(f"  {name + folder:<10} {output['path']}  ({count}{format_bytes(output['bytes'])})")
     cached = all(stage["status"] == "cached" for stage in results["stages"])
     ending = "everything was cached" if cached else "done"
     console.print(f"{ending} in {format_seconds(results['seconds'])}; details: {results['out']}/results.json")
@@ -79,16 +79,51 @@ def describe(stage: str, summary: dict) -> str:
         lost = summary["filtered"]["labels_without_positives"]
         kept = f"{summary['labels']:,} labels ({lost:,} without positives filtered), k = {summary['k']}"
         return f"{kept}; {summary['labels_from']}"
+    if stage == "train":
+        shape = f"{summary['trees']} trees of {summary['levels']} levels for {summary['labels']:,} labels"
+        return f"{shape}; {summary['weights']:,} weights, {format_bytes(summary['bytes'])}"
+    if stage == "evaluate":
+        found = summary["precision"]
+        ranks = [rank for rank in (1, 3, 5) if rank <= len(found)]
+        shown = " / ".join(f"{found[rank - 1]:.2f}" for rank in ranks)
+        return f"{summary['split']}: P@{'/'.join(map(str, ranks))} {shown}; nDCG@{len(found)} {summary['ndcg'][-1]:.2f}"
     if stage == "synth":
         return f"stand-in of {summary['dataset']}, {format_bytes(summary['bytes'])}"
     return ""
 
 
-def show_plan(pipeline: Any, decisions: list) -> None:
+def show_matrix(table: dict) -> None:
+    """One row for each combination: how good its labels are, then how good the model trained on them."""
+    console = _console()
+    rows = table["rows"]
+    ranks = max((len(row["metrics"].get("P", ())) for row in rows), default=0)
+    shown = [rank for rank in (1, 3, 5) if rank <= ranks]
+    numbers = ["precision", "recall", "F1", *(f"P@{rank}" for rank in shown)]
+    numbers += [f"nDCG@{ranks}", f"PSP@{ranks}", "gap closed"] if ranks else []
+    drawn = _table(*table["keys"], *numbers, numbers=tuple(numbers), title=table["name"])
+    for row in rows:
+        metrics = row["metrics"]
+        cells = [f"{row[name]:.3f}" if name in row else "" for name in ("precision", "recall", "f1")]
+        cells += [f"{metrics['P'][rank - 1]:.2f}" if "P" in metrics else "" for rank in shown]
+        if ranks:
+            cells += [f"{metrics[name][-1]:.2f}" if name in metrics else "" for name in ("nDCG", "PSP")]
+            cells.append(f"{row['gap_closed']:.1%}" if "gap_closed" in row else "")
+        drawn.add_row(*row["values"].values(), *cells)
+    console.print(drawn)
+    if table["synthetic"]:
+        console.print(SYNTHETIC, style="bold yellow")
+    console.print(
+        "precision, recall, F1: of the assigned labels; gap closed: from the baseline to the oracle (true labels) at "
+        f"the last rank of P; details: {table['out']}"
+    )
+
+
+def show_plan(pipeline: Any, decisions: list, title: str | None = None) -> None:
     console = _console()
     table = _table(
-        "stage", "status", "rows", "memory a worker", "why", numbers=("rows", "memory a worker"), title=pipeline.name
-    )
+        "stage", "status", "rows", "memory a worker", "why", numbers=("rows", "memory a worker"),
+        title=title or pipeline.name,
+    )  # fmt: skip
     for decision in decisions:
         rows, needed = decision.estimate.rows, decision.estimate.memory
         table.add_row(

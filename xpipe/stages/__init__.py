@@ -5,11 +5,13 @@ from __future__ import annotations
 from xpipe.stages.assign import ASSIGN
 from xpipe.stages.embed import EMBED
 from xpipe.stages.emit import EMIT
+from xpipe.stages.evaluate import EVALUATE
 from xpipe.stages.group import GROUP
 from xpipe.stages.read import READ
 from xpipe.stages.stage import Params, Stage
 from xpipe.stages.synth import SYNTH
+from xpipe.stages.train import TRAIN
 
-STAGES: tuple[Stage, ...] = (SYNTH, READ, GROUP, EMBED, ASSIGN, EMIT)
+STAGES: tuple[Stage, ...] = (SYNTH, READ, GROUP, EMBED, ASSIGN, EMIT, TRAIN, EVALUATE)
 
 __all__ = ["STAGES", "Params", "Stage"]

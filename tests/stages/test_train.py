@@ -1,0 +1,109 @@
+"""Stages train and evaluate: the library's model and metrics, whoever computes them, killed or not."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+
+import numpy as np
+import pytest
+
+from tests.samples import bytes_below, digests, run_pipeline, start_xpipe, write_dataset, write_pipeline
+from tests.test_interruptions import kill, wait_for
+from xpipe.errors import ConfigError
+from xpipe.formats import read_xmc
+from xpipe.formats.parquet import read_label_embedding, read_split
+from xpipe.metrics import measure
+from xpipe.stages import train_tree
+from xpipe.trees import LabelTree
+
+TREE = ("train.tree.n_trees=2", "train.tree.arity=2", "train.tree.max_leaf=4")
+SETTINGS = ("emit.formats=[parquet]", *TREE, "evaluate.k=3")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_dataset(tmp_path_factory.mktemp("data"))
+
+
+def run(tmp_path, data, *overrides, cluster="none"):
+    path = write_pipeline(tmp_path, data, cluster=cluster)
+    return run_pipeline(path, "assign.method=centred", *SETTINGS, *overrides)
+
+
+def summary_of(results, stage):
+    return next(made for made in results["stages"] if made["stage"] == stage)["summary"]
+
+
+def test_the_stages_are_the_library(tmp_path, data):
+    results = run(tmp_path, data)
+    out = tmp_path / "runs" / "sample"
+    X, scores = read_split(str(out / "tree"), "train")
+    tree = LabelTree(n_trees=2, arity=2, max_leaf=4, seed=0).fit(X, scores.astype(bool).astype(np.float32))
+    tree.save(str(tmp_path / "own.npz"))
+    assert (out / "models" / "tree.npz").read_bytes() == (tmp_path / "own.npz").read_bytes()
+    X_test, Y_test = read_xmc(str(data / "test.txt"))
+    original = np.flatnonzero(np.asarray((read_xmc(str(data / "train.txt"))[1] > 0).sum(axis=0)).ravel())
+    found = tree.predict(X_test, k=3)
+    wide = found.copy()
+    wide.resize(found.shape[0], Y_test.shape[1])
+    wide.indices = original[found.indices].astype(found.indices.dtype)
+    expected = measure(wide, Y_test, k=3)
+    summary = summary_of(results, "evaluate")
+    np.testing.assert_allclose(summary["precision"], 100 * expected.precision, atol=1e-3)
+    np.testing.assert_allclose(summary["ndcg"], 100 * expected.ndcg, atol=1e-3)
+    written = json.loads((out / "evaluation.json").read_text())
+    np.testing.assert_allclose(written["metrics"]["precision"], expected.precision)
+    assert written["propensity"] == {"a": 0.55, "b": 1.5}
+
+
+def test_label_vectors_come_from_the_embedding_where_there_is_one(tmp_path, data):
+    results = run(tmp_path, data, "embed.steps=2")
+    assert summary_of(results, "train")["label_vectors"] == "embedding"
+    tree = str(tmp_path / "runs" / "sample" / "tree")
+    X, scores = read_split(tree, "train")
+    own = LabelTree(n_trees=2, arity=2, max_leaf=4, seed=0).fit(
+        X, scores.astype(bool).astype(np.float32), read_label_embedding(tree)
+    )
+    own.save(str(tmp_path / "own.npz"))
+    assert (tmp_path / "runs" / "sample" / "models" / "tree.npz").read_bytes() == (tmp_path / "own.npz").read_bytes()
+    rows = run(tmp_path, data, "embed.steps=2", "train.tree.label_vectors=rows")
+    assert summary_of(rows, "train")["label_vectors"] == "rows"
+
+
+def test_positives_may_count_by_their_scores(tmp_path, data):
+    posteriors = "assign.method=discriminative"
+    plain = run(tmp_path / "plain", data, posteriors)
+    weighted = run(tmp_path / "weighted", data, posteriors, "train.tree.weighted=true")
+    assert digests(plain)["emit"] == digests(weighted)["emit"]
+    assert digests(plain)["train"] != digests(weighted)["train"]
+
+
+def test_workers_and_chunks_change_no_byte(tmp_path, data, monkeypatch):
+    reference = run(tmp_path / "one", data)
+    monkeypatch.setattr(train_tree, "CHUNKS", 3)
+    cluster = "{kind: local, workers: 3, memory_limit: 1GiB, chunk_rows: 7}"
+    found = run(tmp_path / "many", data, cluster=cluster)
+    assert digests(found)["train"] == digests(reference)["train"]
+    assert digests(found)["evaluate"] == digests(reference)["evaluate"]
+    assert bytes_below(tmp_path / "many" / "runs" / "sample") == bytes_below(tmp_path / "one" / "runs" / "sample")
+
+
+def test_killed_and_resumed(tmp_path, data):
+    reference = run(tmp_path / "one", data)
+    path = write_pipeline(tmp_path, data)
+    settings = ("assign.method=centred", *SETTINGS)
+    for moment in range(3):
+        process = start_xpipe("run", path, *(word for text in settings for word in ("--set", text)))
+        wait_for(lambda run=process: any((tmp_path / "runs").glob(".store/train-*")) or run.poll() is not None)
+        time.sleep(random.Random(moment).uniform(0, 0.3))
+        kill(process)
+    again = run_pipeline(path, *settings)
+    for stage in ("train", "evaluate"):
+        assert digests(again)[stage] == digests(reference)[stage]
+
+
+def test_a_split_that_is_not_there(tmp_path, data):
+    with pytest.raises(ConfigError, match="no split 'dev' with labels"):
+        run(tmp_path, data, "evaluate.split=dev")

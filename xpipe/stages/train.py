@@ -1,0 +1,108 @@
+"""Stage train: reference models on the emitted datasets; so far label trees on tree/.
+
+Orchestration only: what a worker does with some units of a tree is in `train_tree`, the algorithm is `trees`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import Field
+
+from xpipe.stages.matrices import entries_of, rows_of
+from xpipe.stages.stage import Estimate, Params, Produced, Stage
+
+MODEL = "tree_model"
+
+
+class TreeParams(Params):
+    """`train: {tree: ...}`: a forest of label trees; `arity: 2` is Parabel's."""
+
+    n_trees: int = Field(default=3, ge=1)
+    arity: int = Field(default=64, ge=2)
+    max_leaf: int = Field(default=100, ge=1)
+    loss: Literal["squared_hinge", "logistic"] = "squared_hinge"
+    cost: float = Field(default=0.7, gt=0)
+    threshold: float = Field(default=0.1, ge=0)  # smaller weights become 0
+    label_vectors: Literal["embedding", "rows"] = "embedding"  # rows: as where the pipeline embeds no labels
+    weighted: bool = False  # positives count as much as their label scores
+
+
+class TrainParams(Params):
+    """Section `train`: which models to train."""
+
+    tree: TreeParams = TreeParams()
+
+
+def estimate(params: TrainParams, inputs: dict) -> Estimate:
+    """Rows in memory, the sums of label rows, and the gathered rows of a root."""
+    features = inputs.get("features")
+    if features is None:
+        return Estimate()
+    entries = entries_of(features, "train")
+    return Estimate(rows_of(features, "train"), 250 * 2**20 + 40 * entries)
+
+
+def run(context: Any) -> Produced:
+    params = context.params.tree
+    shared = {
+        "dataset": f"{context.inputs['datasets'].folder}/datasets/tree",
+        "params": params.model_dump(mode="json"),
+        "seed": context.seed,
+    }
+    (plan,) = context.map("plan", plan_trees, [{"unit": "trees", "rows": 0}], shared)
+    units = [
+        {"unit": f"units-{number:05d}", "first": first, "last": last, "rows": cost}
+        for number, (first, last, cost) in enumerate(plan["result"]["chunks"])
+    ]
+    trained = context.map("units", train_units, units, shared, apart=True)
+    shared["trained"] = [entry["path"] for receipt in trained for entry in receipt["files"]]
+    (joined,) = context.map("model", join_trees, [{"unit": "model", "rows": 0}], shared)
+    summary = {"rows": plan["result"]["rows"], **plan["result"]["facts"], **joined["result"]}
+    return Produced({MODEL: (joined["files"], {})}, summary, scratch=("plan", "units"))
+
+
+def plan_trees(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
+    from xpipe.stages import train_tree
+
+    yield units[0]["unit"], *train_tree.plan(folder, shared)
+
+
+def train_units(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
+    from xpipe.stages import train_tree
+
+    for unit in units:
+        yield unit["unit"], *train_tree.train(folder, unit, shared)
+
+
+def join_trees(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
+    from xpipe.stages import train_tree
+
+    yield units[0]["unit"], *train_tree.join(folder, shared)
+
+
+def compile_kernels() -> None:
+    import numpy as np
+    import scipy.sparse as sp
+
+    from xpipe.trees import LabelTree
+
+    X = sp.csr_matrix(np.tile(np.eye(4, dtype=np.float32), (4, 1)))
+    LabelTree(n_trees=1, max_leaf=2, arity=2).fit(X, X, threads=1).predict(X, k=2, threads=1)
+
+
+TRAIN = Stage(
+    name="train",
+    section="train",
+    version=1,
+    reads=("datasets", "features?"),
+    writes=(MODEL,),
+    params=TrainParams,
+    run=run,
+    seeded=True,
+    exports=(MODEL,),
+    estimate=estimate,
+    compile=compile_kernels,
+    counts="units of work",
+)
