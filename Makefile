@@ -44,7 +44,7 @@ run: setup
 	@test $(PIPELINE) != pipelines/eurlex.yaml || $(BIN)/xpipe --quiet run pipelines/eurlex_methods.yaml
 
 test: setup
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: setup
 	@$(BIN)/ruff check .

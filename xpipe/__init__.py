@@ -11,17 +11,21 @@ from typing import Any
 __version__ = "0.1.0"
 
 ROOMS = (
+    "argmaxability",
     "backend",
     "cluster",
     "config",
+    "eagle",
     "errors",
     "formats",
     "grouping",
+    "metrics",
     "pipeline",
     "sparse",
     "stages",
     "store",
     "synth",
+    "trees",
 )
 
 

@@ -65,8 +65,16 @@ def run(options: dict, pipeline: str, overrides: tuple[str, ...]) -> None:
     with Progress(mode=options["progress"]) as progress:
         chosen = backend.choose(checked.backend)
         progress.note(f"backend {chosen.name}: {chosen.reason}")
-        results = pipelines.run(checked, progress, chosen)
-    console.show_results(results)
+        if checked.matrix:
+            from xpipe import matrix
+
+            table = matrix.run(matrix.expand(pipeline, overrides), checked, progress, chosen)
+        else:
+            results = pipelines.run(checked, progress, chosen)
+    if checked.matrix:
+        console.show_matrix(table)
+    else:
+        console.show_results(results)
 
 
 @cli.command(short_help="What `run` would do, and why: cached or to do, rows, memory.")
@@ -78,7 +86,14 @@ def plan(pipeline: str, overrides: tuple[str, ...]) -> None:
     from xpipe import pipeline as pipelines
 
     checked = config.load(pipeline, overrides)
-    console.show_plan(checked, pipelines.plan(checked))
+    if not checked.matrix:
+        console.show_plan(checked, pipelines.plan(checked))
+        return
+    from xpipe import matrix
+
+    for combination in matrix.expand(pipeline, overrides):
+        title = ", ".join(combination.values.values())
+        console.show_plan(combination.pipeline, pipelines.plan(combination.pipeline), title)
 
 
 @cli.command(short_help="Read every row of a folder, compare with published statistics.")
@@ -125,6 +140,33 @@ def synth(options: dict, name: str, out: str, seed: int) -> None:
     console.show_synth(name, out, facts)
 
 
+@cli.command(short_help="Measure scores against true labels: P@k, nDCG@k, PSP@k and more.")
+@click.option("--truth", required=True, metavar="PATH", help="True labels: a file, or a dataset's folder.")
+@click.option("--scores", required=True, metavar="FILE", help="Scores: .npz, .parquet (lists indices, values) or text.")
+@click.option("--split", default="test", show_default=True, help="Split of a dataset's folder.")
+@click.option("-k", type=click.IntRange(1), default=5, show_default=True, help="Measure at 1..k.")
+@click.option("--train", metavar="FILE", help="Labels of the training rows, for propensities and label frequencies.")
+@click.option("--dataset", metavar="NAME", help="Use the propensity constants usual for this dataset.")
+@click.option("--propensity", nargs=2, type=float, metavar="A B", help="Propensity constants.")
+@click.option("--filter-labels", metavar="FILE", help="Pairs `row label` that do not count.")
+@click.option("--remove-empty", is_flag=True, help="Leave out rows without true labels.")
+@click.option("--threshold", type=float, help="Also F1 of all predictions with at least this score.")
+@click.option("--resamples", type=click.IntRange(0), default=1000, show_default=True, help="For intervals; 0: none.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--out", metavar="FILE", help="Write all results as JSON.")
+@text_options
+def evaluate(out: str | None, **options: Any) -> None:
+    """Measure SCORES against TRUTH: metrics at 1..k with intervals, and by label frequency."""
+    from xpipe import files, store
+    from xpipe.metrics.evaluation import evaluate as evaluate_files
+    from xpipe.metrics.tables import show_evaluation
+
+    results = evaluate_files(**options)
+    if out:
+        files.write_bytes(files.local(out), store.dump_json(results))
+    show_evaluation(results)
+
+
 @cli.command(short_help="Show the results of a run.")
 @click.argument("folder", metavar="RUN")
 def show(folder: str) -> None:
@@ -155,6 +197,35 @@ def clean(runs: str, everything: bool, dry_run: bool) -> None:
     from xpipe.cleaning import clean_store
 
     console.show_cleaned(clean_store(runs, everything=everything, dry_run=dry_run), dry_run)
+
+
+@cli.command(short_help="Prove which label sets an output layer can and cannot predict.")
+@click.option("--weights", required=True, help="Weights, labels x inputs: .npy, .npz or .safetensors.")
+@click.option("--key", help="Name of the weights in a file that holds several arrays.")
+@click.option("--bias", help="Bias, one number a label, in a file of its own.")
+@click.option("--bias-key", help="Name of the bias in its file, or in that of the weights.")
+@click.option("--labels", "sets", required=True, help="Label sets: XMC text, split label file, .npz or .parquet.")
+@click.option("--names", help="Names of the labels, one a line, for the explanations.")
+@click.option("--out", required=True, help="Parquet file for the verdicts and their certificates.")
+@click.option("--radius", type=click.Choice(["bounds", "exact"]), default="bounds", show_default=True)
+@click.option("--eps", type=float, default=1e-8, show_default=True, help="Radius above which a set is argmaxable.")
+@click.option("--box", type=float, default=1e4, show_default=True, help="Inputs lie in [-box, box].")
+@click.option("--threads", type=click.IntRange(1), help="Default: one a usable core.")
+@click.option("--explain", "n_explained", type=click.IntRange(0), default=5, show_default=True, help="Sets to explain.")
+@text_options
+@click.pass_obj
+def verify(options: dict, **given: Any) -> None:
+    """Prove for every label set whether some input makes the layer score its labels above 0 and all others below.
+
+    Exit code: 0 if all sets are argmaxable, 1 if not.
+    """
+    from xpipe.argmaxability.command import verify_files
+    from xpipe.progress import Progress
+
+    with Progress(mode=options["progress"]) as progress:
+        shown, all_argmaxable = verify_files(progress=progress, **given)
+    shown()
+    sys.exit(0 if all_argmaxable else 1)
 
 
 @cli.command(short_help="Examine this machine: versions, memory, disk, GPU.")

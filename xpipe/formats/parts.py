@@ -49,10 +49,14 @@ def write_part(path: str, samples: np.ndarray, triple: Triple) -> dict:
     }
 
 
-def read_part(path: str) -> tuple[np.ndarray, Triple]:
-    """(samples, CSR arrays) of one part; views into the mapped file where it is local."""
+def read_part(path: str, mapped: bool = True) -> tuple[np.ndarray, Triple]:
+    """(samples, CSR arrays) of one part; views into the mapped file where it is local.
+
+    mapped=False: in memory of its own, which goes when the arrays go; for large parts that are needed once.
+    """
     try:
-        source = pa.memory_map(path, "rb") if files.is_local(path) else pa.BufferReader(files.read_bytes(path))
+        map_it = mapped and files.is_local(path)
+        source = pa.memory_map(path, "rb") if map_it else pa.BufferReader(files.read_bytes(path))
         batch = pa.ipc.open_file(source).get_batch(0)
         batch.validate()  # lengths against the bytes there are: a damaged one must not lead outside the file
     except (pa.ArrowException, OSError, ValueError) as error:

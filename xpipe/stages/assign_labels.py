@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from xpipe import files
 from xpipe.eagle import assign, embed
+from xpipe.errors import StageError
 from xpipe.formats.parts import concatenate, read_part, slice_rows, write_part
 from xpipe.grouping import spread_labels
 from xpipe.sparse import Triple, canonical, to_matrix, to_triple
@@ -83,7 +84,10 @@ def _scores(
         return find_owners(rows, Y1, Y2, even_score=even, threads=1, **options)[1], {}
     if shared["embedding"]:
         stored = open_matrix(shared["embedding"], "labels")
-        E = to_matrix(stored.take(np.arange(unit["first"], unit["last"]))[1], stored.n_columns)
+        labels, vectors = read_part(stored.paths[unit["number"]], mapped=False)  # stage embed cuts labels as this one
+        if not np.array_equal(labels, np.arange(unit["first"], unit["last"])):
+            raise StageError("label vectors are cut otherwise than the labels", fix="xpipe clean, then run again")
+        E = to_matrix(vectors, stored.n_columns)
         return assign(X, Y1, Y2, E, threads=1, return_scores=True, backend=shared["backend"])[1], {}
     centred = method == "centred"
     E, objective = embed(

@@ -1,0 +1,79 @@
+"""Slow, obviously right twins: all regions of an arrangement, the full LP, exact rational bounds."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linprog
+
+NOTHING = 1e-9
+
+
+def regions(W: np.ndarray) -> dict[tuple[int, ...], np.ndarray]:
+    """Every sign pattern that some x gives to W x without a zero, with such an x: one hyperplane after the other.
+
+    A region of the first rows is cut by the next hyperplane where the rows restricted to that plane have it too.
+    """
+    n, d = W.shape
+    if n == 0:
+        return {(): np.zeros(d)}
+    if d == 0 or np.linalg.norm(W[-1]) < NOTHING:
+        return {}
+    last = W[-1] / np.linalg.norm(W[-1])
+    plane = np.linalg.svd(last[None, :])[2][1:].T  # d x (d - 1), a basis of the hyperplane
+    restricted = W[:-1] @ plane
+    restricted[np.linalg.norm(restricted, axis=1) < NOTHING] = 0
+    found = {}
+    for signs, z in regions(restricted).items():
+        x = plane @ z
+        margins = np.abs(W[:-1] @ x)
+        reach = np.abs(W[:-1] @ last)
+        step = min((margins / np.maximum(reach, 1e-300)).min(initial=1.0), 1.0) / 2
+        for sign in (1, -1):
+            found[(*signs, sign)] = x + sign * step * last
+    for signs, x in regions(W[:-1]).items():
+        if (*signs, 1) not in found and (*signs, -1) not in found:
+            found[(*signs, 1 if W[-1] @ x > 0 else -1)] = x
+    return found
+
+
+def argmaxable_sets(W: np.ndarray, bias: np.ndarray | None = None) -> set[tuple[int, ...]]:
+    """Label sets, as tuples of labels, that some input gives. A bias is a weight for an input that is always 1."""
+    if bias is not None:
+        W = np.vstack([np.append(np.zeros(W.shape[1]), 1.0), np.column_stack([W, bias])])
+        patterns = [signs[1:] for signs in regions(W) if signs[0] > 0]
+    else:
+        patterns = list(regions(W))
+    return {tuple(np.flatnonzero(np.array(signs) > 0)) for signs in patterns}
+
+
+def all_sets(n: int) -> sp.csr_matrix:
+    """All 2^n label sets."""
+    return sp.csr_matrix((np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(np.float32))
+
+
+def as_rows(sets, n: int) -> sp.csr_matrix:
+    dense = np.zeros((len(sets), n), dtype=np.float32)
+    for row, labels in enumerate(sets):
+        dense[row, list(labels)] = 1
+    return sp.csr_matrix(dense)
+
+
+def full_lp(W, labels, bias=None, box=1e4) -> float:
+    """The radius by the Chebyshev LP with all its rows; negative infinity where no radius is left."""
+    n, d = W.shape
+    signs = np.full(n, -1.0)
+    signs[list(labels)] = 1.0
+    A = np.hstack([-signs[:, None] * W, np.linalg.norm(W, axis=1)[:, None]])
+    limits = [*[(-box, box)] * d, (None, None)]
+    shifts = np.zeros(n) if bias is None else signs * bias
+    answer = linprog(np.append(np.zeros(d), -1.0), A_ub=A, b_ub=shifts, bounds=limits, method="highs")
+    return -answer.fun if answer.status == 0 else -np.inf
+
+
+def exact_margin_square(row, bias, sign, x) -> tuple[Fraction, Fraction]:
+    """(signed score, squared norm of the row) in rationals."""
+    score = sum(Fraction(a) * Fraction(b) for a, b in zip(row.tolist(), x.tolist(), strict=True)) + Fraction(bias)
+    return sign * score, sum(Fraction(a) ** 2 for a in row.tolist())

@@ -1,0 +1,73 @@
+"""Verdicts as columns: rows taken, parts joined, Parquet there and back."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.argmaxability.oracles import all_sets
+from xpipe.argmaxability import Verdicts, check, verify
+from xpipe.argmaxability.verdicts import read_verdicts, write_verdicts
+from xpipe.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def verified():
+    W = np.random.default_rng(0).standard_normal((6, 2))
+    Y = all_sets(6)
+    return W, Y, verify(W, Y)
+
+
+def same(a: Verdicts, b: Verdicts) -> bool:
+    return all(
+        np.array_equal(getattr(a, field.name), getattr(b, field.name), equal_nan=field.name == "points")
+        for field in dataclasses.fields(a)
+    )
+
+
+def test_take_and_concatenate_are_inverse(verified):
+    _, _, verdicts = verified
+    parts = [verdicts.take(np.arange(0, 10)), verdicts.take(np.arange(10, 10)), verdicts.take(np.arange(10, 64))]
+    assert same(Verdicts.concatenate(parts), verdicts)
+    twice = verdicts.take([5, 5, 0])
+    assert np.array_equal(twice.multipliers_of(1)[1], verdicts.multipliers_of(5)[1])
+    assert twice.status.tolist() == verdicts.status[[5, 5, 0]].tolist()
+    assert not same(verdicts.take(np.arange(64)[::-1]), verdicts)
+
+
+def test_parquet_there_and_back(tmp_path, verified):
+    W, Y, verdicts = verified
+    path = str(tmp_path / "verdicts.parquet")
+    write_verdicts(path, verdicts, Y.indptr, Y.indices)
+    found = read_verdicts(path)
+    assert same(found, verdicts)
+    assert check(W, Y, found).all()
+    first = (tmp_path / "verdicts.parquet").read_bytes()
+    write_verdicts(path, verdicts, Y.indptr, Y.indices)
+    assert (tmp_path / "verdicts.parquet").read_bytes() == first
+    table = pq.read_table(path)
+    assert table["labels"][3].as_py() == [0, 1]
+    assert table["status"].to_pylist() == verdicts.status.tolist()
+    missing = np.flatnonzero(np.isnan(verdicts.points[:, 0]))
+    assert table["point"].null_count == len(missing) > 0
+
+
+def test_no_sets_there_and_back(tmp_path, verified):
+    _, Y, verdicts = verified
+    path = str(tmp_path / "none.parquet")
+    write_verdicts(path, verdicts.take([]), Y.indptr[:1], Y.indices[:0])
+    assert len(read_verdicts(path)) == 0
+    assert read_verdicts(path).points.shape == (0, 2)
+
+
+def test_other_tables_are_refused(tmp_path):
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "other.parquet")
+    with pytest.raises(DataError, match="does not hold verdicts"):
+        read_verdicts(str(tmp_path / "other.parquet"))
+    (tmp_path / "text.parquet").write_text("no")
+    with pytest.raises(DataError, match="not a Parquet file"):
+        read_verdicts(str(tmp_path / "text.parquet"))

@@ -1,0 +1,149 @@
+"""Saved forests: the same predictions, the same bytes, and no damaged file that is believed."""
+
+from __future__ import annotations
+
+import zipfile
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tests.trees import oracles
+from xpipe.errors import DataError
+from xpipe.trees import LabelTree
+from xpipe.trees.storing import TYPES
+
+
+@pytest.fixture(scope="module")
+def tree():
+    X, Y = oracles.planted(80, 20, 24)
+    return LabelTree(n_trees=2, arity=3, max_leaf=4, cost=2.0).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def saved(tree, tmp_path_factory):
+    path = tmp_path_factory.mktemp("trees") / "tree.npz"
+    tree.save(str(path))
+    return path
+
+
+def predicted(tree) -> bytes:
+    X, _ = oracles.planted(80, 20, 24)
+    found = tree.predict(X, k=5)
+    return found.indptr.tobytes() + found.indices.tobytes() + found.data.tobytes()
+
+
+def rewritten(saved, path, **changes) -> str:
+    with np.load(saved) as archive:
+        arrays = dict(archive)
+    for name, change in changes.items():
+        arrays[name] = change(arrays[name].copy())
+    np.savez(path, **arrays)
+    return str(path)
+
+
+def set_at(place, value):
+    def change(array):
+        array[place] = value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_a_loaded_tree_predicts_the_same_bytes(tmp_path, loss):
+    X, Y = oracles.planted(80, 20, 24)
+    tree = LabelTree(n_trees=2, arity=3, max_leaf=4, loss=loss, normalize=False).fit(X, Y)
+    tree.save(str(tmp_path / "tree.npz"))
+    loaded = LabelTree.load(str(tmp_path / "tree.npz"))
+    assert predicted(loaded) == predicted(tree)
+    assert loaded.options == tree.options
+
+
+def test_saving_again_gives_the_same_bytes(tree, saved, tmp_path):
+    tree.save(str(tmp_path / "one.npz"))
+    LabelTree.load(str(saved)).save(str(tmp_path / "two.npz"))
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes() == saved.read_bytes()
+
+
+def test_an_empty_forest_can_be_kept(tmp_path):
+    X = sp.csr_matrix((3, 4), dtype=np.float32)
+    LabelTree().fit(X, sp.csr_matrix((3, 2), dtype=np.float32)).save(str(tmp_path / "tree.npz"))
+    assert LabelTree.load(str(tmp_path / "tree.npz")).predict(X).shape == (3, 2)
+
+
+def test_there_are_no_pickles(saved):
+    with np.load(saved, allow_pickle=False) as archive:
+        assert sorted(archive.files) == sorted(TYPES)
+        assert all(archive[name].dtype.kind in "iufU" for name in archive.files)
+
+
+def test_a_file_cut_short_is_refused(saved, tmp_path):
+    content = saved.read_bytes()
+    for length in [0, 1, 3, 100, len(content) // 2, len(content) - 1]:
+        (tmp_path / "tree.npz").write_bytes(content[:length])
+        with pytest.raises(DataError, match="damaged"):
+            LabelTree.load(str(tmp_path / "tree.npz"))
+
+
+def test_a_changed_byte_is_refused_or_harmless(tree, saved, tmp_path):
+    content, expected, refused = saved.read_bytes(), predicted(tree), 0
+    for place in range(0, len(content), 41):
+        (tmp_path / "tree.npz").write_bytes(content[:place] + bytes([content[place] ^ 0x15]) + content[place + 1 :])
+        try:
+            loaded = LabelTree.load(str(tmp_path / "tree.npz"))
+        except DataError:
+            refused += 1
+        else:
+            assert predicted(loaded) == expected
+    assert refused > 0.8 * len(content) / 41
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"format": lambda _: np.array("something else")}, "it says it is"),
+        ({"options": lambda _: np.array("{")}, "damaged"),
+        ({"options": lambda _: np.array('{"loss": "none"}')}, "`loss` must be"),
+        ({"options": lambda _: np.array('{"unknown": 1}')}, "damaged"),
+        ({"shape": set_at(0, -1)}, "no shape"),
+        ({"shape": set_at(0, 3)}, "a feature is out of range"),
+        ({"shape": set_at(1, 3)}, "a label is out of range"),
+        ({"features": set_at(0, -1)}, "a feature is out of range"),
+        ({"lanes": set_at(0, 60)}, "a weight has no child"),
+        ({"weights": set_at(0, np.nan)}, "not finite"),
+        ({"biases": set_at(0, np.inf)}, "not finite"),
+        ({"weights": lambda array: array[1:]}, "do not fit"),
+        ({"weights": lambda array: array.astype(np.float64)}, "has the type"),
+        ({"lanes": lambda array: array[1:]}, "do not fit"),
+        ({"biases": lambda array: array[1:]}, "do not fit"),
+        ({"features": lambda array: array[1:]}, "do not fit"),
+        ({"feature_ptr": set_at(1, 10**9)}, "go down"),
+        ({"orders": lambda array: array[:, [0, 0, *range(2, array.shape[1])]]}, "twice"),
+        ({"orders": lambda array: array[0]}, "wrong shape"),
+        ({"bounds": set_at(1, 7)}, "cut wrongly"),
+        ({"level_sizes": set_at((0, 1), 2)}, "do not fit"),
+        ({"level_sizes": set_at((0, 1), 0)}, "wrong number"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(saved, tmp_path, changes, text):
+    with pytest.raises(DataError, match=text):
+        LabelTree.load(rewritten(saved, tmp_path / "tree.npz", **changes))
+
+
+def test_rewriting_alone_changes_nothing(tree, saved, tmp_path):
+    """The test above refuses because of what it changes."""
+    assert predicted(LabelTree.load(rewritten(saved, tmp_path / "tree.npz"))) == predicted(tree)
+
+
+def test_other_files_are_refused(saved, tmp_path):
+    with pytest.raises(DataError, match="no such model"):
+        LabelTree.load(str(tmp_path / "none.npz"))
+    sp.save_npz(tmp_path / "matrix.npz", sp.eye(3, format="csr"))
+    with pytest.raises(DataError, match="damaged"):
+        LabelTree.load(str(tmp_path / "matrix.npz"))
+    with zipfile.ZipFile(saved) as archive, zipfile.ZipFile(tmp_path / "part.npz", "w") as part:
+        for name in archive.namelist()[1:]:
+            part.writestr(name, archive.read(name))
+    with pytest.raises(DataError, match="damaged"):
+        LabelTree.load(str(tmp_path / "part.npz"))

@@ -1,0 +1,209 @@
+"""Kernels for the point of a convex hull that is nearest to the origin (Wolfe 1976, Finding the nearest point).
+
+Holds no checks and no stopping rules beyond the working rows. Rows a_i = y_i w_i / ||w_i||; the hull's nearest point
+x = sum_i lam_i a_i is the direction of largest margin, x = 0 the proof that no direction has a positive one.
+
+support: slots of the working rows whose hull x is in, affinely independent; C: those rows; lam: their weights;
+L: Cholesky factor of 1 1' + C C' (lower, by rows); ones: the solution of L ones = 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xpipe.accelerate import jit
+
+OPTIMAL, ZERO, STEPS, STUCK = range(4)
+NEAR_ZERO = 1e-16  # square length below which rounding in the weights is corrected
+
+
+@jit
+def dot(a, b, n):
+    """a[:n].b[:n] in eight running sums, a fixed order that keeps the processor busy."""
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    whole = n - n % 8
+    for i in range(0, whole, 8):
+        s0 += a[i] * b[i]
+        s1 += a[i + 1] * b[i + 1]
+        s2 += a[i + 2] * b[i + 2]
+        s3 += a[i + 3] * b[i + 3]
+        s4 += a[i + 4] * b[i + 4]
+        s5 += a[i + 5] * b[i + 5]
+        s6 += a[i + 6] * b[i + 6]
+        s7 += a[i + 7] * b[i + 7]
+    for i in range(whole, n):
+        s0 += a[i] * b[i]
+    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+
+
+@jit
+def sum_magnitudes(x):
+    total = 0.0
+    for value in x:
+        total += abs(value)
+    return total
+
+
+@jit
+def copy_first(source, target, n):
+    """target[:n] = source[:n]; compiles many times faster than slices do."""
+    for i in range(n):
+        target[i] = source[i]
+
+
+@jit
+def start_at(row, slot, support, C, lam, L, ones):
+    """Begin with one row: x is the row itself."""
+    support[0] = slot
+    copy_first(row, C[0], len(row))
+    lam[0] = 1.0
+    L[0, 0] = np.sqrt(1.0 + dot(row, row, len(row)))
+    ones[0] = 1.0 / L[0, 0]
+
+
+@jit
+def add_row(row, slot, k, support, C, lam, L, ones, product):
+    """Put a row at place k with weight 0; False where it depends on those that are there."""
+    d = len(row)
+    np.dot(C[:k], row, product[:k])
+    square = 1.0 + dot(row, row, d)
+    left = square
+    for i in range(k):
+        L[k, i] = (1.0 + product[i] - dot(L[i], L[k], i)) / L[i, i]
+        left -= L[k, i] * L[k, i]
+    if left <= 1e-13 * square:
+        return False
+    L[k, k] = np.sqrt(left)
+    ones[k] = (1.0 - dot(L[k], ones, k)) / L[k, k]
+    support[k] = slot
+    copy_first(row, C[k], d)
+    lam[k] = 0.0
+    return True
+
+
+@jit
+def drop_row(p, k, support, C, lam, L, ones):
+    """Take out place p; the rotations that make the factor lower again also carry `ones` along."""
+    for i in range(p, k - 1):
+        support[i] = support[i + 1]
+        lam[i] = lam[i + 1]
+        copy_first(C[i + 1], C[i], C.shape[1])
+        copy_first(L[i + 1], L[i], i + 2)
+    for c in range(p, k - 1):
+        a, b = L[c, c], L[c, c + 1]
+        r = np.sqrt(a * a + b * b)
+        cos, sin = a / r, b / r
+        L[c, c], L[c, c + 1] = r, 0.0
+        for i in range(c + 1, k - 1):
+            u, v = L[i, c], L[i, c + 1]
+            L[i, c] = cos * u + sin * v
+            L[i, c + 1] = cos * v - sin * u
+        u, v = ones[c], ones[c + 1]
+        ones[c] = cos * u + sin * v
+        ones[c + 1] = cos * v - sin * u
+
+
+@jit
+def nearest_in_plane(k, L, ones, mu):
+    """Weights (of sum 1, of any sign) of the point of the support's affine hull that is nearest to the origin."""
+    copy_first(ones, mu, k)
+    total = 0.0
+    for i in range(k - 1, -1, -1):
+        mu[i] /= L[i, i]
+        factor = mu[i]
+        total += factor
+        for j in range(i):
+            mu[j] -= factor * L[i, j]
+    for i in range(k):
+        mu[i] /= total
+
+
+@jit
+def correct_weights(k, C, lam, L, x, mu, product):
+    """One step of iterative refinement for weights whose point is close to 0; kept where it brings x closer."""
+    d = len(x)
+    np.dot(C[:k], x, product[:k])
+    for i in range(k):
+        product[i] = (product[i] - dot(L[i], product, i)) / L[i, i]
+    for i in range(k - 1, -1, -1):
+        product[i] /= L[i, i]
+        for j in range(i):
+            product[j] -= product[i] * L[i, j]
+    total = 0.0
+    for i in range(k):
+        mu[i] = max(lam[i] - product[i], 0.0)
+        total += mu[i]
+    for i in range(k):
+        mu[i] /= total
+    closer = np.dot(mu[:k], C[:k])
+    if dot(closer, closer, d) < dot(x, x, d):
+        copy_first(mu, lam, k)
+        copy_first(closer, x, d)
+
+
+@jit
+def approach(A, n_rows, k, support, C, lam, L, ones, used, x, most_steps, small, tolerance):
+    """Move x to the nearest point of the hull of A[:n_rows]; gives (size of the support, steps, why it stopped).
+
+    OPTIMAL: no row's margin is below (1 - tolerance) of x's own; ZERO: |x|_1 is below `small`; STEPS: most_steps done;
+    STUCK: rounding leaves no way on.
+    """
+    d = A.shape[1]
+    mu, product = np.empty(d + 2), np.empty(d + 2)
+    margins = np.empty(n_rows)
+    steps = 0
+    while True:
+        square, length = dot(x, x, d), sum_magnitudes(x)
+        if length >= small and square < NEAR_ZERO:
+            correct_weights(k, C, lam, L, x, mu, product)
+            square, length = dot(x, x, d), sum_magnitudes(x)
+        if length < small:
+            return k, steps, ZERO
+        if steps >= most_steps:
+            return k, steps, STEPS
+        np.dot(A[:n_rows], x, margins)
+        least, entering = square * (1.0 - tolerance), -1
+        for i in range(n_rows):
+            if margins[i] < least and not used[i]:
+                least, entering = margins[i], i
+        if entering < 0:
+            return k, steps, OPTIMAL
+        if k > d or not add_row(A[entering], entering, k, support, C, lam, L, ones, product):
+            return k, steps, STUCK
+        used[entering] = True
+        k += 1
+        steps += 1
+        while True:
+            nearest_in_plane(k, L, ones, mu)
+            reach, leaving = 1.0, -1
+            for i in range(k):
+                if mu[i] <= 1e-15:
+                    share = lam[i] / (lam[i] - mu[i]) if lam[i] > mu[i] else 0.0
+                    if share < reach:
+                        reach, leaving = share, i
+            if leaving < 0:
+                copy_first(mu, lam, k)
+                break
+            for i in range(k):
+                lam[i] = max(lam[i] + reach * (mu[i] - lam[i]), 0.0)
+            used[support[leaving]] = False
+            drop_row(leaving, k, support, C, lam, L, ones)
+            k -= 1
+        np.dot(lam[:k], C[:k], x)
+
+
+@jit
+def list_low(scores, positives, floor, chosen, low):
+    """Labels whose margin is below `floor` and that are not chosen, in `low`; gives (how many, least margin of all).
+
+    scores: w_i.x / ||w_i|| (+ bias), the margin of a positive and minus that of another; overwritten by minus margins.
+    """
+    for i in positives:
+        scores[i] = -scores[i]
+    highest, count = -np.inf, 0
+    for i in range(len(scores)):
+        highest = max(highest, scores[i])
+        if scores[i] > -floor and not chosen[i]:
+            low[count] = i
+            count += 1
+    return count, -highest

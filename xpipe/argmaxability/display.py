@@ -1,0 +1,44 @@
+"""The tables and sentences at the end of `xpipe verify`. Computes nothing it could be wrong about."""
+
+from __future__ import annotations
+
+from xpipe.argmaxability.explanation import Explanation
+from xpipe.argmaxability.summary import PERCENTILES, Line
+from xpipe.console import _console, _table
+from xpipe.units import format_seconds
+
+
+def show_verdicts(lines: list[Line], eps: float, n_distinct: int, seconds: float, out: str) -> None:
+    console = _console()
+    radius = [f"radius p{percent}" for percent in PERCENTILES]
+    above, one = f"radius > {eps:g}", "radius >= 1"
+    numbers = ("label sets", above, one, "undecided", *radius)
+    table = _table("active labels", *numbers, numbers=numbers, title="argmaxable label sets")
+    for line in lines:
+        if line.labels == "all":
+            table.add_section()
+        table.add_row(
+            line.labels,
+            f"{line.sets:,}",
+            _share(line.argmaxable, line.sets),
+            _share(line.one_argmaxable, line.sets),
+            f"{line.undecided:,}",
+            *(["-"] * len(radius) if line.radii is None else [f"{value:.3g}" for value in line.radii]),
+        )
+    console.print(table)
+    rate = n_distinct / seconds if seconds else 0
+    console.print(f"{n_distinct:,} distinct sets in {format_seconds(seconds)}, {rate:,.0f} a second; verdicts: {out}")
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count:,} ({count / total:.1%})" if total else "0"
+
+
+def show_conflicts(conflicts: list[tuple[int, int, int, Explanation]], more: int) -> None:
+    """Why sets are unargmaxable: (row, active labels, rows with the same set, the conflict); more: sets not shown."""
+    console = _console()
+    for row, n_labels, count, conflict in conflicts:
+        times = f", {count:,} times" if count > 1 else ""
+        console.print(f"row {row} ({n_labels} labels{times}): {conflict.sentence()}")
+    if more:
+        console.print(f"and {more:,} other unargmaxable sets: see multiplier_labels in the file")

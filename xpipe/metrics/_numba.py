@@ -1,0 +1,152 @@
+"""Kernels that measure rows of ranked labels, count them by label, and resample them.
+
+Hold no validation and no threads. ranked: rows x k label numbers, best first, -1 for none. The labels that are true
+in a row are true_labels[true_ptr[row] : true_ptr[row + 1]], ascending.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xpipe.accelerate import jit
+from xpipe.metrics._ranking_numba import contains
+
+# What a row adds to each metric at 1..k: the second axis of `contributions`.
+HITS, RECALL, NDCG, PREDICTED, TRUE, PSP, PSP_BEST, PSNDCG, PSNDCG_BEST = range(9)
+PLAIN = 5  # quantities without propensities; with them all nine
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@jit
+def measure_rows(
+    first, last, ranked, true_ptr, true_labels, weights, discounts, inverse_ideal, hits, contributions, sums
+):
+    """Fill hits (rows x k, 0 or 1) of rows first..last-1 and add up (sums: quantities x k) what each row contributes.
+
+    weights: inverse propensities, or nothing. discounts: 1 / log2(1 + rank); inverse_ideal: 1 / their running sums.
+    contributions: rows x (quantities x k), to be filled, or nothing.
+    """
+    k = ranked.shape[1]
+    best_weights = np.empty(k)
+    given = np.empty(sums.shape)
+    flat_given, flat_sums = given.reshape(-1), sums.reshape(-1)  # one loop over all of them is a fast one
+    for row in range(first, last):
+        true = true_labels[true_ptr[row] : true_ptr[row + 1]]
+        n_true = len(true)
+        last_true = max(n_true - 1, 0)
+        one_true = 1.0 / max(n_true, 1)
+        n_best = keep_largest(true, weights, best_weights) if len(weights) else 0
+        n_hits, gain, n_predicted = 0, 0.0, 0
+        scored, scored_gain, best, best_gain = 0.0, 0.0, 0.0, 0.0
+        for j in range(k):
+            label = ranked[row, j]
+            hit = label >= 0 and contains(true, label)
+            hits[row, j] = hit
+            n_predicted += label >= 0
+            if hit:
+                n_hits += 1
+                gain += discounts[j]
+            possible = inverse_ideal[min(j, last_true)]
+            given[HITS, j] = n_hits
+            given[RECALL, j] = n_hits * one_true
+            given[NDCG, j] = gain * possible
+            given[PREDICTED, j] = n_predicted
+            given[TRUE, j] = n_true
+            if len(weights):
+                if hit:
+                    scored += weights[label]
+                    scored_gain += weights[label] * discounts[j]
+                if j < n_best:
+                    best += best_weights[j]
+                    best_gain += best_weights[j] * discounts[j]
+                given[PSP, j] = scored
+                given[PSP_BEST, j] = best
+                given[PSNDCG, j] = scored_gain * possible
+                given[PSNDCG_BEST, j] = best_gain * possible
+        for place in range(len(flat_sums)):
+            flat_sums[place] += flat_given[place]
+        if len(contributions):
+            for place in range(len(flat_given)):
+                contributions[row, place] = flat_given[place]
+
+
+@jit
+def keep_largest(true, weights, largest):
+    """The largest weights of the true labels, in descending order; returns how many."""
+    length = 0
+    for label in true:
+        weight = weights[label]
+        if length < len(largest):
+            at = length
+            length += 1
+        elif weight > largest[-1]:
+            at = length - 1
+        else:
+            continue
+        while at > 0 and weight > largest[at - 1]:
+            largest[at] = largest[at - 1]
+            at -= 1
+        largest[at] = weight
+    return length
+
+
+@jit
+def count_labels(ranked, hits, counts):
+    """For each label, [0] the rows where it stands at each rank, [1] those of them where it is true."""
+    for row in range(ranked.shape[0]):
+        for j in range(ranked.shape[1]):
+            label = ranked[row, j]
+            if label < 0:
+                break
+            counts[label, 0, j] += 1
+            counts[label, 1, j] += hits[row, j]
+
+
+@jit
+def sum_labels(true, counts, f1_sums, covered):
+    """Turn counts at ranks into counts up to ranks; add up each label's F1, count the labels that were ever hit."""
+    for label in range(len(true)):
+        predicted, hits = 0, 0
+        for j in range(counts.shape[2]):
+            predicted += counts[label, 0, j]
+            hits += counts[label, 1, j]
+            counts[label, 0, j], counts[label, 1, j] = predicted, hits
+            if hits:
+                f1_sums[j] += 2.0 * hits / (predicted + true[label])
+                covered[j] += 1
+
+
+@jit
+def draw_counts(seed, counts):
+    """How often each of n items is drawn when n of them are drawn with replacement."""
+    n = np.uint64(len(counts))
+    counts[:] = 0
+    state = np.uint64(seed)
+    for _ in range(len(counts)):
+        state += GOLDEN  # splitmix64: a counter, scrambled
+        z = state
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+        counts[((z >> np.uint64(32)) * n) >> np.uint64(32)] += 1
+
+
+@jit
+def resample_sums(seeds, contributions, counts, sums):
+    """Sums of contributions (rows x quantities) over one resample of the rows for each seed.
+
+    counts: seeds x rows, work space. sums: seeds x quantities, zeros.
+    """
+    n_quantities = contributions.shape[1]
+    given = np.empty(n_quantities)
+    for number in range(len(seeds)):
+        draw_counts(seeds[number], counts[number])
+    for row in range(len(contributions)):  # rows outside: each is read once for all resamples
+        for quantity in range(n_quantities):
+            given[quantity] = contributions[row, quantity]
+        for number in range(len(seeds)):
+            count = np.float64(counts[number, row])
+            total = sums[number]
+            for quantity in range(n_quantities):
+                total[quantity] += count * given[quantity]

@@ -1,0 +1,199 @@
+"""Files -> what an evaluation needs: true labels with what is known about them, and scores.
+
+Holds no format of its own but the Parquet of scores, whose lists others write too; the rest is `xpipe.formats`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from xpipe import files
+from xpipe.errors import DataError
+from xpipe.sparse import canonical
+
+
+class Known(NamedTuple):
+    """True labels of a split, and what stands beside them; None: nothing does."""
+
+    labels: sp.csr_matrix
+    train_labels: sp.csr_matrix | None = None
+    frequency: np.ndarray | None = None  # of each label in the training rows, where these are not at hand
+    inverse_propensity: np.ndarray | None = None
+    constants: tuple[float, float] | None = None  # A and B of these propensities
+    filter_labels: np.ndarray | None = None
+    synthetic: bool = False
+
+
+def read_truth(path: str, split: str = "test", **reading: Any) -> Known:
+    """True labels from a dataset's folder (its `split`) or from one file of any format that `xpipe.formats` reads.
+
+    A folder also gives training labels and filter pairs, an emitted dataset frequencies and propensities.
+    reading: index_base, label_base, n_features, n_labels, for text. Raises DataError.
+    """
+    path = files.local(os.fspath(path))
+    if not files.is_folder(path):
+        beside = files.join(files.parent(path), "SYNTHETIC.json")
+        return Known(read_labels(path, **reading), synthetic=files.exists(beside))
+    if files.exists(files.join(path, "dataset.json")):
+        return _read_emitted(path, split)
+    from xpipe.formats.dataset import read_dataset
+
+    dataset = read_dataset(path, **reading)
+    if split not in dataset.splits:
+        raise DataError(
+            f"no split {split!r} in {path}", why=f"it has {', '.join(dataset.splits)}", fix="name one of these"
+        )
+    wanted = dataset.splits[split]
+    if wanted.Y is None:
+        raise DataError(
+            f"the {split} split has no labels of single samples", where=path, why="it has labels of groups",
+            fix="evaluate against a split with labels of its own",
+        )  # fmt: skip
+    train = dataset.splits["train"].Y if "train" in dataset.splits else None
+    return Known(wanted.Y, train, filter_labels=wanted.filter_labels, synthetic=dataset.synthetic)
+
+
+def _read_emitted(folder: str, split: str) -> Known:
+    import pyarrow.parquet as pq
+
+    from xpipe.formats.parquet import LABELS_SCHEMA, read_about, read_split
+
+    about = read_about(folder)
+    _, labels = read_split(folder, split)
+    table_path = files.join(folder, "labels.parquet")
+    if not files.exists(table_path):
+        raise DataError("labels.parquet is missing", where=folder, fix="emit the dataset again")
+    with files.open_read(table_path) as stream:
+        table = pq.read_table(stream, schema=LABELS_SCHEMA)
+    constants = about.get("propensity")
+    return Known(
+        labels,
+        frequency=table["frequency"].to_numpy(),
+        inverse_propensity=table["inverse_propensity"].to_numpy() if constants else None,
+        constants=(constants["a"], constants["b"]) if constants else None,
+        synthetic=bool(about.get("synthetic")),
+    )
+
+
+def read_labels(path: str, **reading: Any) -> sp.csr_matrix:
+    """The label matrix of one file: XMC text, a split file (..X_Y.txt), svmlight, npz or Parquet."""
+    stem = path.removesuffix(".gz")
+    if stem.endswith(".parquet") and "labels" in _parquet_columns(path):
+        raise DataError(
+            "this is one part of an emitted dataset", where=path, fix="give the dataset's folder, which knows its parts"
+        )
+    if stem.endswith((".npz", ".parquet")) or os.path.basename(stem).endswith("X_Y.txt"):
+        from xpipe.formats.sparse_text import read_sparse
+
+        base = reading.get("label_base", 0) if stem.endswith(".txt") else 0
+        return read_sparse(path, n_columns=reading.get("n_labels"), index_base=base)
+    if stem.endswith((".svm", ".svmlight", ".libsvm")):
+        from xpipe.formats.svmlight import read_svmlight
+
+        return read_svmlight(path, **reading)[1]
+    from xpipe.formats.xmc_text import read_xmc
+
+    return read_xmc(path, header=not (reading.get("n_features") and reading.get("n_labels")), **reading)[1]
+
+
+def read_scores(path: str, n_labels: int) -> sp.csr_matrix:
+    """Scores, rows x labels: `.npz` of scipy, `.parquet` with lists `indices` and `values`, or text `label:score ...`.
+
+    A column `sample` of Parquet numbers the rows and puts them in order. Raises DataError for scores that are not
+    finite, labels twice in a row or beyond n_labels, and rows that are missing or there twice.
+    """
+    path = files.local(os.fspath(path))
+    if path.endswith(".parquet"):
+        return _read_parquet(path, n_labels)
+    from xpipe.formats.sparse_text import read_sparse
+
+    return read_sparse(path)
+
+
+def _parquet_columns(path: str) -> list[str]:
+    return _open_parquet(path).schema_arrow.names
+
+
+def _open_parquet(path: str) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not files.exists(path):
+        raise DataError("there is no such file", where=path, fix="check the path; relative paths start where you are")
+    try:
+        return pq.ParquetFile(pa.BufferReader(files.read_bytes(path)), page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError("not a whole Parquet file", where=path, why=str(error), fix="write it again") from error
+
+
+def _read_parquet(path: str, n_labels: int) -> sp.csr_matrix:
+    import pyarrow as pa
+
+    parquet = _open_parquet(path)
+    names = parquet.schema_arrow.names
+    if not {"indices", "values"} <= set(names):
+        raise DataError(
+            "these are no scores",
+            where=path,
+            why=f"the columns are {', '.join(names)}",
+            fix="one row a sample with the lists `indices` (labels) and `values` (scores)",
+        )
+    told = (parquet.schema_arrow.metadata or {}).get(b"n_columns", b"")
+    if told.isdigit() and int(told) != n_labels:
+        raise DataError(
+            f"scores are over {int(told):,} labels, true labels over {n_labels:,}",
+            where=path,
+            fix="predict with a model of the same dataset",
+        )
+    try:
+        table = parquet.read(columns=[name for name in ("sample", "indices", "values") if name in names])
+        indices = table["indices"].cast(pa.large_list(pa.int64())).combine_chunks()
+        values = table["values"].cast(pa.large_list(pa.float64())).combine_chunks()
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(
+            "indices and values cannot be read as lists of numbers", where=path, why=str(error),
+            fix="`indices` are lists of whole numbers, `values` lists of real numbers",
+        ) from error  # fmt: skip
+    if any(array.null_count for part in (indices, values) for array in (part, part.flatten())):
+        raise DataError("a null among the scores", where=path, fix="write empty lists for rows without predictions")
+    lengths = np.diff(indices.offsets.to_numpy())
+    uneven = np.flatnonzero(lengths != np.diff(values.offsets.to_numpy()))
+    if len(uneven):
+        raise DataError(
+            "indices and values of a row have different lengths",
+            where=f"{path}, row {int(uneven[0])}",
+            fix="write one value for each index",
+        )
+    labels = indices.flatten().to_numpy()
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    beyond = np.flatnonzero((labels < 0) | (labels >= n_labels))
+    if len(beyond):
+        raise DataError(
+            f"scores name label {int(labels[beyond[0]])}, but labels are 0..{n_labels - 1}",
+            where=f"{path}, row {int(np.searchsorted(indptr, beyond[0], side='right')) - 1}",
+            fix="number labels as the true ones are numbered, from 0",
+        )
+    scores = sp.csr_matrix((values.flatten().to_numpy(), labels, indptr), shape=(len(lengths), n_labels))
+    order = _row_order(table["sample"].to_numpy(), path) if "sample" in names else None
+    return canonical(scores if order is None else scores[order], path)
+
+
+def _row_order(samples: np.ndarray, path: str) -> np.ndarray | None:
+    """The order that puts rows where their numbers say; None: they are there."""
+    expected = np.arange(len(samples))
+    if np.array_equal(samples, expected):
+        return None
+    order = np.argsort(samples, kind="stable")
+    wrong = np.flatnonzero(samples[order] != expected)
+    if len(wrong):
+        raise DataError(
+            f"the column `sample` is not a numbering of {len(samples):,} rows from 0 on",
+            where=f"{path}, sample {samples[order][wrong[0]]} where {wrong[0]} should be",
+            why="a row is missing or there twice",
+            fix="write each row once, or leave the column out if rows are in the order of the true labels",
+        )
+    return order

@@ -1,0 +1,148 @@
+"""A forest in one npz file: plain arrays, no pickles, the same bytes every time.
+
+Holds no training and no prediction. Whatever a compiled kernel follows is checked before it is believed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zipfile
+import zlib
+from dataclasses import asdict
+from itertools import pairwise
+
+import numpy as np
+
+from xpipe import files
+from xpipe.errors import ConfigError, DataError
+from xpipe.trees._beam_numba import Weights
+from xpipe.trees.forest import Forest
+from xpipe.trees.options import TreeOptions
+from xpipe.trees.planning import TreePlan
+
+FORMAT = "xpipe label tree 1"
+TYPES = {
+    "format": "U",
+    "options": "U",
+    "shape": np.int64,  # n_features, n_labels
+    "orders": np.int64,  # trees x labels in them
+    "level_sizes": np.int64,  # trees x levels: nodes
+    "bounds": np.int64,  # of all levels of all trees, back to back
+    "feature_ptr": np.int64,
+    "features": np.int32,
+    "entry_ptr": np.int64,
+    "lanes": np.uint8,
+    "weights": np.float32,
+    "child_ptr": np.int64,
+    "biases": np.float32,
+}
+UNREADABLE = (
+    ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError,
+    RuntimeError, OverflowError, MemoryError, TypeError, SyntaxError,
+)  # fmt: skip
+
+
+def write_forest(path: str, forest: Forest, options: TreeOptions) -> None:
+    """Write a forest; the file appears when it is complete."""
+    levels = [[plan.n_nodes(level) for level in range(plan.depth)] for plan in forest.plans]
+    n_trees = len(forest.plans)
+    arrays = {
+        "format": np.array(FORMAT),
+        "options": np.array(json.dumps(asdict(options), sort_keys=True)),
+        "shape": np.array([forest.n_features, forest.n_labels], dtype=np.int64),
+        "orders": np.array([plan.order for plan in forest.plans], dtype=np.int64).reshape(
+            n_trees, -1 if n_trees else 0
+        ),
+        "level_sizes": np.array(levels, dtype=np.int64).reshape(n_trees, -1 if n_trees else 0),
+        "bounds": np.concatenate([np.empty(0, np.int64), *(bounds for plan in forest.plans for bounds in plan.bounds)]),
+        **forest.weights._asdict(),
+    }
+    with files.open_write(os.fspath(path)) as stream:
+        np.savez(stream, allow_pickle=False, **arrays)
+
+
+def read_forest(path: str) -> tuple[Forest, TreeOptions]:
+    """(forest, the options it was trained with). Raises DataError for a damaged file and for any other file."""
+    path = os.fspath(path)
+    try:
+        with files.open_read(path) as stream, np.load(stream, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in TYPES}
+        if str(arrays["format"]) != FORMAT:
+            raise ValueError(f"it says it is {str(arrays['format'])[:80]!r}, not {FORMAT!r}")
+        options = TreeOptions(**json.loads(str(arrays["options"])))
+        return _checked(arrays, options), options
+    except FileNotFoundError as error:
+        raise DataError("there is no such model", where=path, fix="check the path") from error
+    except (*UNREADABLE, ConfigError) as error:
+        raise DataError(
+            "this is not a saved label tree, or it is damaged",
+            where=path,
+            why=str(error) or type(error).__name__,
+            fix="save the model again with LabelTree.save; if that was done, copy it again: it may be cut short",
+        ) from error
+
+
+def _checked(arrays: dict[str, np.ndarray], options: TreeOptions) -> Forest:
+    """The forest, or ValueError where its arrays do not fit each other."""
+    for name, kind in TYPES.items():
+        if kind != "U":
+            _must(arrays[name].dtype == kind, f"{name} has the type {arrays[name].dtype}")
+            _must(arrays[name].ndim == (2 if name in ("orders", "level_sizes") else 1), f"{name} has a wrong shape")
+    _must(arrays["shape"].shape == (2,) and (arrays["shape"] >= 0).all(), "its shape is no shape")
+    n_features, n_labels = arrays["shape"].tolist()
+    plans = _checked_plans(arrays["orders"], arrays["level_sizes"], arrays["bounds"], n_labels)
+    weights = Weights(*(arrays[name] for name in Weights._fields))
+    n_children = [unit.last_child - unit.first_child for plan in plans for unit in plan.units()]
+    _must(np.array_equal(np.diff(weights.child_ptr), n_children), "its biases do not fit its trees")
+    _must(len(weights.feature_ptr) == len(n_children) + 1, "its units do not fit its trees")
+    for pointers, target in (
+        (weights.child_ptr, weights.biases),
+        (weights.feature_ptr, weights.features),
+        (weights.entry_ptr, weights.weights),
+    ):
+        _must(len(pointers) > 0 and pointers[0] == 0 and pointers[-1] == len(target), "its pointers do not fit")
+        _must((np.diff(pointers) >= 0).all(), "its pointers go down")
+    _must(len(weights.entry_ptr) == len(weights.features) + 1, "its features do not fit their weights")
+    _must(len(weights.lanes) == len(weights.weights), "its weights do not fit their children")
+    _must(_inside(weights.features, n_features), "a feature is out of range")
+    unit_of = np.repeat(np.arange(len(n_children)), np.diff(weights.entry_ptr[weights.feature_ptr]))
+    _must((weights.lanes < np.array(n_children, dtype=np.int64)[unit_of]).all(), "a weight has no child")
+    _must(bool(np.isfinite(weights.weights).all() and np.isfinite(weights.biases).all()), "a weight is not finite")
+    return Forest(n_features, n_labels, options.loss, options.normalize, plans, weights)
+
+
+def _checked_plans(
+    orders: np.ndarray, level_sizes: np.ndarray, bounds: np.ndarray, n_labels: int
+) -> tuple[TreePlan, ...]:
+    n_trees, n_placed = orders.shape
+    _must(len(level_sizes) == n_trees and (n_trees == 0 or level_sizes.shape[1] > 0), "its levels do not fit its trees")
+    _must(bool((level_sizes > 0).all() and (level_sizes <= n_placed).all()), "a level has a wrong number of nodes")
+    _must(len(bounds) == int((level_sizes + 1).sum()), "its levels do not fit their bounds")
+    ends = np.cumsum(level_sizes + 1)
+    cut = np.split(bounds, ends[:-1]) if n_trees else []
+    plans = []
+    for tree in range(n_trees):
+        depth = level_sizes.shape[1]
+        levels = tuple(cut[tree * depth : (tree + 1) * depth])
+        for level in levels:
+            _must(
+                level[0] == 0 and level[-1] == n_placed and bool((np.diff(level) > 0).all()), "a level is cut wrongly"
+            )
+        for upper, lower in pairwise(levels):
+            _must(bool(np.isin(upper, lower).all()), "a node is not below one other")
+        _must(len(levels[0]) == 2, "a tree has several roots")
+        _must(_inside(orders[tree], n_labels), "a label is out of range")
+        _must(len(np.unique(orders[tree])) == n_placed, "a label is in a tree twice")
+        plans.append(TreePlan(tree, orders[tree], levels))
+    return tuple(plans)
+
+
+def _inside(numbers: np.ndarray, limit: int) -> bool:
+    return not len(numbers) or bool(numbers.min() >= 0 and numbers.max() < limit)
+
+
+def _must(holds: bool | np.bool, else_why: str) -> None:
+    if not holds:
+        raise ValueError(else_why)
