@@ -6,7 +6,7 @@ Embeds the labels of random groups of ten (20 steps; rows of length 1) of an XMC
 default, with xpipe and with plain versions of the same algorithm in one run, and says whether the goals hold: 8x a
 single-threaded numba version, 50x a SciPy version, both line by line as in the paper; for orientation also a SciPy
 version without its loop over groups. Then assigns labels beside training one Parabel tree (omikuji) on them: `eagle`
-may take a tenth of the whole, `discriminative` as long as training. Exit code 1 if a goal does not hold.
+may take a tenth of the run from text to tree, `discriminative` as long as training. Exit code 1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -211,11 +211,11 @@ def show_growth(console, X, Y) -> None:
     console.print(table)
 
 
-def compare_with_training(console, X, Y1, Y2) -> bool:
-    """Seconds of assigning labels beside those of training one Parabel tree (omikuji) on them."""
+def compare_with_training(console, X, Y1, Y2, path: str) -> bool:
+    """Seconds of assigning labels in a run from the text to one Parabel tree (omikuji) trained on them."""
     from rich.table import Table
 
-    from xpipe.eagle import impute
+    from xpipe.eagle import assign, embed, impute
     from xpipe.formats import write_xmc
 
     try:
@@ -223,28 +223,36 @@ def compare_with_training(console, X, Y1, Y2) -> bool:
     except ImportError:
         console.print("omikuji is not installed (pip install -e '.[bench]'): no comparison with training")
         return True
-    table = Table("method", "assign", "train one tree", "assign is", "goal", "holds")
+    reading = seconds(lambda: read_rows(path))
+    table = Table("method", "read", "assign", "write", "train one tree", "assign is", "goal", "holds")
     held = True
+
+    def assign_by(method: str) -> sp.csr_matrix:
+        if method == "eagle":
+            return assign(X, Y1, Y2, embed(X, Y1, Y2, steps=STEPS, threads=THREADS), threads=THREADS)
+        return impute(X, Y1, Y2, method, threads=THREADS).labels
+
     for method in ("eagle", "discriminative", "auto"):
-        impute(X[:500], Y1[:500], Y2, method, threads=THREADS)  # loads kernels
-        taken = [seconds(lambda: impute(X, Y1, Y2, method, threads=THREADS)) for _ in range(2)]  # noqa: B023
-        labels = impute(X, Y1, Y2, method, threads=THREADS).labels
+        labels = assign_by(method)  # loads kernels
+        taken = min(seconds(lambda: assign_by(method)) for _ in range(3 if method == "eagle" else 2))  # noqa: B023
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "train.txt")
-            write_xmc(path, X, labels)
+            target = os.path.join(folder, "train.txt")
+            writing = seconds(lambda: write_xmc(target, X, labels))  # noqa: B023
             parameters = omikuji.Model.default_hyper_param()
             parameters.n_trees = 1
             with silence():
-                training = seconds(lambda: omikuji.Model.train_on_data(path, parameters, n_threads=THREADS))  # noqa: B023
-        whole = min(taken) + training
-        goal, share = {"eagle": ("10 % of both", min(taken) / whole / 0.10)}.get(
-            method, ("100 % of training", min(taken) / training)
-        )
-        told = f"{min(taken) / whole:.1%} of both" if method == "eagle" else f"{min(taken) / training:.0%} of training"
-        required = method != "auto"
-        held &= share <= 1 or not required
-        verdict = (goal, "yes" if share <= 1 else "NO") if required else ("", "")
-        table.add_row(method, f"{min(taken):.2f} s", f"{training:.2f} s", told, *verdict)
+                training = seconds(lambda: omikuji.Model.train_on_data(target, parameters, n_threads=THREADS))  # noqa: B023
+        whole = reading + taken + writing + training
+        if method == "eagle":
+            told, holds, goal = f"{taken / whole:.1%} of the run", taken <= 0.10 * whole, "10 % of the run"
+        else:
+            told, holds, goal = f"{taken / training:.0%} of training", taken <= training, "100 % of training"
+        verdict = (goal, "yes" if holds else "NO")
+        if method == "auto":  # for orientation: it tries every method
+            verdict, holds = ("", ""), True
+        held &= holds
+        shown = [f"{spent:.2f} s" for spent in (reading, taken, writing, training)]
+        table.add_row(method, *shown, told, *verdict)
     console.print(table)
     return held
 
@@ -281,14 +289,14 @@ def main() -> int:
             path = os.path.join(folder, "train.txt")
             console.print("SYNTHETIC stand-in of EURLex-4K")
         X, Y = read_rows(path)
-    Y1, Y2 = random_groups(Y, GROUP_SIZE, seed=0)
-    console.print(
-        f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {Y.shape[1]:,} labels in random groups of {GROUP_SIZE}; "
-        f"best of {ROUNDS} rounds"
-    )
-    held, _ = compare(console, X, Y1, Y2)
-    show_growth(console, X, Y)
-    held &= compare_with_training(console, X, Y1, Y2)
+        Y1, Y2 = random_groups(Y, GROUP_SIZE, seed=0)
+        console.print(
+            f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {Y.shape[1]:,} labels in random groups of {GROUP_SIZE}; "
+            f"best of {ROUNDS} rounds"
+        )
+        held, _ = compare(console, X, Y1, Y2)
+        show_growth(console, X, Y)
+        held &= compare_with_training(console, X, Y1, Y2, path)
     return 0 if held else 1
 
 

@@ -131,6 +131,22 @@ def test_larger_heads_agree_with_the_full_lp():
     assert not found.all()
 
 
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_sets_of_very_many_labels(has_bias):
+    """More positives than working rows: they must not all be taken in, and none be forgotten."""
+    n, d = 400, 3
+    W, bias = weights("bias", n, d)
+    bias = bias if has_bias else None
+    x = np.random.default_rng(0).standard_normal((20, d))
+    Y = sp.csr_matrix((x @ W.T + (0 if bias is None else bias) > 0).astype(np.float32))
+    spoiled_sets = Y.toarray()
+    spoiled_sets[:, np.abs(W).sum(axis=1).argmax()] = 1 - spoiled_sets[:, np.abs(W).sum(axis=1).argmax()]
+    assert np.diff(Y.indptr).max() > searching.first_rows(d)
+    verdicts = verify(W, sp.vstack([Y, sp.csr_matrix(spoiled_sets)], format="csr"), bias)
+    assert verdicts.argmaxable[:20].all()
+    assert (verdicts.status[20:] == "unargmaxable").sum() >= 18
+
+
 def test_radii_below_one_are_settled_in_bounds_mode():
     """Whatever is small in the box of 1 must be proved to be below 1, which only multipliers of the LP can."""
     W, _ = weights("trained", 60, 5)

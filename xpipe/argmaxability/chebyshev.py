@@ -24,8 +24,6 @@ class ChebyshevSearch:
     def __init__(self, head: Head, positives: np.ndarray, limits: Limits, rows: WorkingRows | None):
         d = head.d
         self.rows, self.limits, self.done = rows or WorkingRows(head, positives, limits.box), limits, False
-        if rows is None:
-            self.rows.add(positives)
         self.x, self.started = np.zeros(d), False
         self.inverse, self.basis, self.cost = np.empty((d + 1, d + 1)), np.empty(d + 1, dtype=np.int64), np.empty(d + 1)
         self.values, self.used = np.zeros(d + 1), np.zeros(0, dtype=bool)
@@ -39,7 +37,7 @@ class ChebyshevSearch:
         self.used[lowest] = self.started = True
 
     def advance(self) -> None:
-        if not self.rows.n:
+        if not self.rows.n:  # nothing to solve before the first look
             return
         if not self.started:
             self._start()
@@ -92,7 +90,7 @@ class ChebyshevSearch:
         rows = self.rows
         scores += rows.head.shifts / rows.box
         if not self.started:
-            rows.take_lowest(scores, np.inf, search.first_rows(len(self.x)))
+            rows.begin(scores)
             return
         found, least = rows.take_lowest(scores, self.level - 1e-13, search.rows_a_round(len(self.x)))
         if least > self.best:

@@ -42,8 +42,7 @@ class NearestSearch:
     def absorb(self, scores: np.ndarray) -> None:
         rows = self.rows
         if not rows.n:
-            rows.add(rows.positives)
-            rows.take_lowest(scores, np.inf, search.first_rows(len(self.x)))
+            rows.begin(scores)
             lowest = int(np.argmax(scores[rows.labels[: rows.n]]))  # minus margins by now
             kernels.start_at(rows.A[lowest], lowest, self.support, self.C, self.lam, self.L, self.ones)
             self.used = np.zeros(rows.n, dtype=bool)

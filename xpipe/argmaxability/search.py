@@ -76,7 +76,7 @@ class WorkingRows:
     def __init__(self, head: Head, positives: np.ndarray, box: float):
         self.head, self.positives, self.box = head, positives, box
         self.n = 0
-        self.A = np.empty((first_rows(head.d) + len(positives), head.d))
+        self.A = np.empty((first_rows(head.d) + min(len(positives), first_rows(head.d)), head.d))
         self.labels = np.empty(len(self.A), dtype=np.int64)
         self.beta = np.empty(len(self.A))
         self.chosen = np.zeros(len(head.real), dtype=bool)
@@ -98,6 +98,13 @@ class WorkingRows:
         self.labels[self.n : end] = labels
         self.chosen[labels] = True
         self.n = end
+
+    def begin(self, scores: np.ndarray) -> None:
+        """Take in the set's own labels, unless they are many, and the rows of lowest margin."""
+        most = first_rows(self.head.d)
+        if len(self.positives) <= most:
+            self.add(self.positives)
+        self.take_lowest(scores, np.inf, most)
 
     def take_lowest(self, scores: np.ndarray, floor: float, most: int) -> tuple[int, float]:
         """Add the rows of lowest margin; (how many are new, the least margin of all labels)."""

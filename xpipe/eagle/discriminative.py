@@ -25,7 +25,7 @@ from xpipe.machine import usable_cores
 from xpipe.sparse import Triple, canonical, to_matrix, to_triple
 
 ROUNDS = 10
-TOLERANCE = 1e-3  # a label whose posteriors all move less is settled
+TOLERANCE = 1e-2  # a label whose posteriors all move less is settled
 
 
 def find_owners(
