@@ -215,7 +215,7 @@ def compare_with_training(console, X, Y1, Y2, path: str) -> bool:
     """Seconds of assigning labels in a run from the text to one Parabel tree (omikuji) trained on them."""
     from rich.table import Table
 
-    from xpipe.eagle import assign, embed, impute
+    from xpipe.eagle import embed_and_assign, impute
     from xpipe.formats import write_xmc
 
     try:
@@ -229,7 +229,7 @@ def compare_with_training(console, X, Y1, Y2, path: str) -> bool:
 
     def assign_by(method: str) -> sp.csr_matrix:
         if method == "eagle":
-            return assign(X, Y1, Y2, embed(X, Y1, Y2, steps=STEPS, threads=THREADS), threads=THREADS)
+            return embed_and_assign(X, Y1, Y2, steps=STEPS, threads=THREADS)[0]
         return impute(X, Y1, Y2, method, threads=THREADS).labels
 
     for method in ("eagle", "discriminative", "auto"):

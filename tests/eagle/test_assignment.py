@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.eagle import oracles
 from tests.eagle.strategies import planted, problems
 from tests.eagle.test_embedding import dense, same_bytes
-from xpipe.eagle import CentredEmbedding, assign, embed
+from xpipe.eagle import CentredEmbedding, assign, embed, embed_and_assign
 from xpipe.errors import DataError
 
 
@@ -38,6 +38,18 @@ def test_assign_takes_the_first_best_sample(problem, steps, centred):
     assert as_dict(chosen).keys() == as_dict(scores).keys() == expected.keys()
     for pair, score in as_dict(scores).items():
         assert score == pytest.approx(expected[pair], abs=1e-5)
+
+
+@given(problems(), st.sampled_from([0, 3]), st.booleans())
+@settings(deadline=None)
+def test_embedding_and_assigning_in_one_go_gives_the_same_bytes(problem, steps, centred):
+    X, Y1, Y2 = problem[:3]
+    E, objective = embed(X, Y1, Y2, steps=steps, centred=centred, trace=True)
+    labels, scores = assign(X, Y1, Y2, E, return_scores=True)
+    at_once = embed_and_assign(X, Y1, Y2, steps=steps, centred=centred, trace=True, threads=2)
+    assert same_bytes(at_once[0], labels)
+    assert same_bytes(at_once[1], scores)
+    np.testing.assert_array_equal(at_once[2], objective)
 
 
 def test_ties_go_to_the_lowest_number():

@@ -12,6 +12,7 @@ PUBLIC = {
     "embed": "embedding",
     "CentredEmbedding": "embedding",
     "assign": "assignment",
+    "embed_and_assign": "assignment",
     "impute": "imputation",
     "Imputed": "imputation",
 }

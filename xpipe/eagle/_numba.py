@@ -19,12 +19,14 @@ FLOAT32_TIE = 2e-7  # scores are equal when embeddings in float32 cannot tell th
 @jit
 def embed_labels(labels, label_ptr, label_groups, group_ptr, group_samples, indptr, columns, values, norms, mean_scores,
                  negative, mean_square, steps, step_size, smallest, place, block_columns, block_values, marks,
-                 local_of, features, e, g, lengths, indices, weights, offsets, traces):  # fmt: skip
+                 local_of, features, e, g, lengths, indices, weights, offsets, traces, owners,
+                 owner_scores):  # fmt: skip
     """Embed labels one after the other, rows written back to back; returns the number of entries.
 
     Work space: place (a number a sample, all -1), e and g (a number a feature), the block, and, where a label's
     features are to be renumbered, marks (a bit a feature, all clear), local_of and features; else these are empty.
-    lengths, offsets: one a label; traces: labels x (steps + 1), zeros, or labels x 0.
+    lengths, offsets: one a label; traces: labels x (steps + 1), zeros, or labels x 0. owners, owner_scores: as in
+    `assign_labels`, to assign at once while a label's rows are at hand; or empty.
     """
     n_features = len(e)
     written = 0
@@ -78,7 +80,48 @@ def embed_labels(labels, label_ptr, label_groups, group_ptr, group_samples, indp
             weights[written] = weight
             written += abs(weight) > smallest
         lengths[number] = written - before
+        if len(owners) > 0:
+            square = 0.0
+            for p in range(width):  # the embedding as others will read it: in float32, small entries left out
+                weight = np.float32(factor * e[p])
+                e[p] = weight if abs(weight) > smallest else np.float32(0)
+                square += e[p] * e[p]
+            tie = FLOAT32_TIE * (np.sqrt(square) + abs(offset) * np.sqrt(mean_square))
+            scores = np.empty(n_samples)
+            if entries <= len(block_values):
+                score_samples(first, last, block_columns, block_values, mean_score, offset, e, scores)
+            else:
+                score_samples(first, last, columns, values, mean_score, offset, e, scores)
+            own_groups(groups, group_ptr, starts, members, samples, norm, tie, scores, label_ptr[labels[number]],
+                       owners, owner_scores)  # fmt: skip
     return written
+
+
+@jit
+def score_samples(first, last, columns, values, mean_score, offset, e, scores):
+    """scores[i] = <e - offset * mean, row i>."""
+    for i in range(len(scores)):
+        scores[i] = dot_row(columns, values, first[i], last[i], e) - offset * mean_score[i]
+
+
+@jit
+def own_groups(groups, group_ptr, starts, members, samples, norm, tie, scores, at, owners, owner_scores):
+    """The best sample of each group of a label, from the scores of its samples; owners stand from `at` on."""
+    full = 0
+    for number in range(len(groups)):
+        owners[at + number] = -1
+        if group_ptr[groups[number]] == group_ptr[groups[number] + 1]:
+            continue
+        inside = members[starts[full] : starts[full + 1]]
+        full += 1
+        best = -HUGE
+        for i in inside:
+            best = max(best, scores[i] - tie * norm[i])
+        for i in inside:
+            if scores[i] + tie * norm[i] >= best:
+                owners[at + number] = samples[i]
+                owner_scores[at + number] = scores[i]
+                break
 
 
 @jit

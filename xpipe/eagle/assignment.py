@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.eagle.embedding import CentredEmbedding
+from xpipe.eagle.embedding import CentredEmbedding, check_mean, check_options, embed, embed_in_threads
 from xpipe.eagle.problem import Problem, check_labels, check_threads, read_only, run_chunks, state_problem
 from xpipe.errors import DataError
 from xpipe.sparse import Triple, canonical, to_matrix, to_triple
@@ -64,6 +64,41 @@ def assign(
     chosen = _join_owners(problem, owners, scores)
     ones = to_matrix(chosen._replace(values=np.ones(len(chosen.values), dtype=np.float32)), problem.n_labels)
     return (ones, to_matrix(chosen, problem.n_labels)) if return_scores else ones
+
+
+def embed_and_assign(
+    X: sp.csr_matrix,
+    Y1: sp.csr_matrix,
+    Y2: sp.csr_matrix,
+    *,
+    steps: int = 20,
+    step_size: float = 1.0,
+    centred: bool = False,
+    mean: np.ndarray | None = None,
+    threads: int | None = None,
+    trace: bool = False,
+    backend: Any = None,
+) -> tuple[sp.csr_matrix, sp.csr_matrix, np.ndarray]:
+    """(labels, scores, objective): `assign(..., embed(...))` in one go, the same bytes, each label's rows read once.
+
+    The objective is empty without `trace`.
+    """
+    if backend is not None and backend.name == "gpu":
+        E, objective = embed(
+            X, Y1, Y2, steps=steps, step_size=step_size, centred=centred, mean=mean, trace=True, backend=backend
+        )
+        return *assign(X, Y1, Y2, E, return_scores=True, backend=backend), objective
+    check_options(steps, step_size, 0.0, centred, mean)
+    threads = check_threads(threads)
+    problem = state_problem(X, Y1, Y2)
+    mean = check_mean(problem, mean) if centred else np.zeros(0)
+    owners, scores = np.full(len(problem.label_groups), -1, dtype=np.int32), np.zeros(len(problem.label_groups))
+    _, _, objective = embed_in_threads(
+        problem, np.arange(problem.n_labels), steps, step_size, 0.0, mean, trace, threads, owners, scores
+    )
+    chosen = _join_owners(problem, owners, scores)
+    ones = to_matrix(chosen._replace(values=np.ones(len(chosen.values), dtype=np.float32)), problem.n_labels)
+    return ones, to_matrix(chosen, problem.n_labels), objective
 
 
 def _assign_in_threads(

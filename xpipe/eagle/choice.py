@@ -12,9 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle import selection
-from xpipe.eagle.assignment import assign
+from xpipe.eagle.assignment import embed_and_assign
 from xpipe.eagle.discriminative import ROUNDS, best_pairs, fit_posteriors, judged, keep_pairs
-from xpipe.eagle.embedding import embed
 from xpipe.eagle.selection import Trial
 from xpipe.eagle.whitening import Metric, Spectrum, Whitened, metric_of, whiten
 from xpipe.grouping import spread_labels
@@ -133,8 +132,8 @@ def _owners(
     """Owners by a method that needs no choice, labels x samples of the trial."""
     if name == "baseline":
         return sp.csr_matrix(spread_labels(trial.Y1, trial.Y2).T)
-    E = embed(
+    labels, _, _ = embed_and_assign(
         X, trial.Y1, trial.Y2, steps=steps if name == "eagle" else 0, step_size=step_size, centred=name == "centred",
         mean=mean if name == "centred" else None, threads=threads,
     )  # fmt: skip
-    return sp.csr_matrix(assign(X, trial.Y1, trial.Y2, E, threads=threads).T)
+    return sp.csr_matrix(labels.T)

@@ -78,11 +78,11 @@ def embed(
     choice of `labels`, and any X and Y1 that keep the rows of the labels' groups in their order.
     Raises DataError where the matrices, `mean` or `labels` are wrong, ConfigError where another option is.
     """
-    _check_options(steps, step_size, smallest, centred, mean)
+    check_options(steps, step_size, smallest, centred, mean)
     threads = check_threads(threads)
     problem = state_problem(X, Y1, Y2)
     numbers = check_labels(labels, problem.n_labels)
-    mean = _check_mean(problem, mean) if centred else np.zeros(0)
+    mean = check_mean(problem, mean) if centred else np.zeros(0)
     if backend is not None and backend.name == "gpu":
         from xpipe.eagle import _cupy
 
@@ -90,15 +90,15 @@ def embed(
             backend.array_module, backend.sparse_module, problem, numbers, steps, step_size, smallest, mean
         )
     else:
-        written, offsets, objective = _embed_in_threads(
+        written, offsets, objective = embed_in_threads(
             problem, numbers, steps, step_size, smallest, mean, trace, threads
         )
-    rows = to_matrix(_join_rows(written, problem.n_labels, threads), problem.n_features)
+    rows = to_matrix(join_rows(written, problem.n_labels, threads), problem.n_features)
     embedding = CentredEmbedding(rows, offsets, mean) if centred else rows
     return (embedding, objective) if trace else embedding
 
 
-def _embed_in_threads(
+def embed_in_threads(
     problem: Problem,
     labels: np.ndarray,
     steps: int,
@@ -107,8 +107,13 @@ def _embed_in_threads(
     mean: np.ndarray,
     trace: bool,
     threads: int,
+    owners: np.ndarray | None = None,
+    owner_scores: np.ndarray | None = None,
 ) -> tuple[list[Written], np.ndarray, np.ndarray]:
-    """(rows, offset a label, objective): chunks of labels in plain threads, each with work space of its own."""
+    """(rows, offset a label, objective): chunks of labels in plain threads, each with work space of its own.
+
+    owners, owner_scores: filled, where given, with the choice of each group of each label, as `label_groups` has them.
+    """
     from xpipe.eagle import _numba, _rows_numba
 
     n_samples, n_features = problem.n_samples, problem.n_features
@@ -139,6 +144,8 @@ def _embed_in_threads(
         spaces.put(new_space())
 
     kernel: Any = _numba.embed_labels
+    if owners is None or owner_scores is None:
+        owners, owner_scores = np.empty(0, dtype=np.int32), np.empty(0)
 
     def work(chunk: np.ndarray) -> None:
         room = int(np.minimum(costs[chunk], n_features).sum()) + n_features  # rows are written in full, then cut
@@ -149,7 +156,7 @@ def _embed_in_threads(
         used = kernel(
             chunk, problem.label_ptr, problem.label_groups, problem.group_ptr, problem.group_samples, *X, norms,
             mean_scores, negative, float(mean @ mean), steps, float(step_size), np.float32(smallest), *space, lengths,
-            indices, weights, chunk_offsets, chunk_traces,
+            indices, weights, chunk_offsets, chunk_traces, owners, owner_scores,
         )  # fmt: skip
         spaces.put(space)
         offsets[chunk], traces[chunk] = chunk_offsets, chunk_traces
@@ -164,7 +171,7 @@ def _trimmed(array: np.ndarray, used: int) -> np.ndarray:
     return array[:used] if 2 * used > len(array) else array[:used].copy()
 
 
-def _join_rows(written: list[Written], n_labels: int, threads: int) -> Triple:
+def join_rows(written: list[Written], n_labels: int, threads: int) -> Triple:
     """The rows in the order of the labels; each piece is let go as soon as it is copied."""
     from xpipe.eagle import _numba
 
@@ -192,7 +199,7 @@ def mean_row(problem: Problem) -> np.ndarray:
     return mean
 
 
-def _check_options(steps: int, step_size: float, smallest: float, centred: bool, mean: np.ndarray | None) -> None:
+def check_options(steps: int, step_size: float, smallest: float, centred: bool, mean: np.ndarray | None) -> None:
     if steps < 0:
         raise ConfigError(f"`steps` must be at least 0, got {steps}", fix="0 is EAGLE-0, the paper takes 20")
     if not (math.isfinite(step_size) and step_size > 0):
@@ -203,7 +210,7 @@ def _check_options(steps: int, step_size: float, smallest: float, centred: bool,
         raise ConfigError("`mean` is given, but `centred` is not set", fix="centred=True")
 
 
-def _check_mean(problem: Problem, mean: np.ndarray | None) -> np.ndarray:
+def check_mean(problem: Problem, mean: np.ndarray | None) -> np.ndarray:
     if mean is None:
         return mean_row(problem)
     mean = np.asarray(mean, dtype=np.float64).ravel()

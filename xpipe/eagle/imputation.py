@@ -91,12 +91,10 @@ def impute(
             threads=threads,
         )  # fmt: skip
         return Imputed(labels, scores, {"method": choice.method, "choice": choice.facts()})
-    from xpipe.eagle.assignment import assign
-    from xpipe.eagle.embedding import embed
+    from xpipe.eagle.assignment import embed_and_assign
 
     taken = steps if method == "eagle" else 0
-    E, objective = embed(
+    labels, scores, objective = embed_and_assign(
         X, Y1, Y2, steps=taken, step_size=step_size, centred=method == "centred", trace=True, threads=threads
     )
-    labels, scores = assign(X, Y1, Y2, E, return_scores=True, threads=threads)
     return Imputed(labels, scores, {"method": method, "objective": np.asarray(objective).tolist()})

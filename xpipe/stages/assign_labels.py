@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe import files
-from xpipe.eagle import assign, embed
+from xpipe.eagle import assign, embed_and_assign
 from xpipe.errors import StageError
 from xpipe.formats.parts import concatenate, read_part, slice_rows, write_part
 from xpipe.grouping import spread_labels
@@ -90,11 +90,10 @@ def _scores(
         E = to_matrix(vectors, stored.n_columns)
         return assign(X, Y1, Y2, E, threads=1, return_scores=True, backend=shared["backend"])[1], {}
     centred = method == "centred"
-    E, objective = embed(
+    _, scores, objective = embed_and_assign(
         X, Y1, Y2, steps=params["steps"] if method == "eagle" else 0, step_size=params["step_size"], centred=centred,
         mean=read_array(folder, MEAN) if centred else None, trace=True, threads=1, backend=shared["backend"],
     )  # fmt: skip
-    scores = assign(X, Y1, Y2, E, threads=1, return_scores=True, backend=shared["backend"])[1]
     return scores, {"objective": np.asarray(objective, dtype=np.float64).tolist()}
 
 
