@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -38,7 +39,9 @@ def write_kernels(folder: Path, expression: str) -> None:
 
 
 def call(folder: Path) -> str:
-    done = subprocess.run([sys.executable, "-c", CALL], cwd=folder, capture_output=True, text=True, check=True)
+    chosen = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
+    command = [sys.executable, "-c", CALL]
+    done = subprocess.run(command, cwd=folder, env=chosen, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 

@@ -201,12 +201,12 @@ def test_values_do_not_change_after_checking(write):
         ("group: {rule: random, siz: 4}", "`group.siz` must be one of the keys rule, size; did you mean `size`?"),
         (
             "sise: 4",
-            "`sise` must be one of the keys name, seed, cluster, backend, out, store, data, group, emit; "
+            "`sise` must be one of the keys name, seed, cluster, backend, out, store, matrix, data, group, emit; "
             "did you mean `group.size`?",
         ),
         (
             "grup: {}",
-            "`grup` must be one of the keys name, seed, cluster, backend, out, store, data, group, emit; "
+            "`grup` must be one of the keys name, seed, cluster, backend, out, store, matrix, data, group, emit; "
             "did you mean `group`?",
         ),
         (
@@ -397,7 +397,7 @@ def test_override_mends_a_mistake_of_the_file(write):
         ("group.sise=10", "`group.sise` must be one of the keys rule, size; did you mean `size`?"),
         (
             "grup.size=10",
-            "`grup` must be one of the keys name, seed, cluster, backend, out, store, data, group, emit; "
+            "`grup` must be one of the keys name, seed, cluster, backend, out, store, matrix, data, group, emit; "
             "did you mean `group`?",
         ),
         ("seed.size=10", "`seed` must be a section to have the key size, got 3"),

@@ -36,8 +36,8 @@ class Pipeline(Params):
     cluster: ClusterParams = ClusterParams()
     backend: Literal["auto", "cpu", "gpu"] = "auto"
     out: str = ""  # folder of the results; runs/<name> when not given
-    matrix: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}  # key -> values: every combination is run
     store: str = ""  # folder of the artifacts; .store beside out when not given
+    matrix: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}  # key -> values: every combination is run
 
     @field_validator("cluster", mode="before")
     @classmethod
