@@ -26,7 +26,8 @@ def embed_labels(labels, label_ptr, label_groups, group_ptr, group_samples, indp
     Work space: place (a number a sample, all -1), e and g (a number a feature), the block, and, where a label's
     features are to be renumbered, marks (a bit a feature, all clear), local_of and features; else these are empty.
     lengths, offsets: one a label; traces: labels x (steps + 1), zeros, or labels x 0. owners, owner_scores: as in
-    `assign_labels`, to assign at once while a label's rows are at hand; or empty.
+    `assign_labels`, to assign at once while a label's rows are at hand; or empty. Without room for indices and weights
+    only owners are found.
     """
     n_features = len(e)
     written = 0
@@ -74,7 +75,7 @@ def embed_labels(labels, label_ptr, label_groups, group_ptr, group_samples, indp
                                          e, g, traces[number])  # fmt: skip
         offsets[number] = offset
         before = written
-        for p in range(width):  # always written, not always kept: faster than a branch nobody can foresee
+        for p in range(width if len(weights) > 0 else 0):  # always written, not always kept: no branch to foresee
             weight = np.float32(factor * e[p])
             indices[written] = features[p] if renumbered else p
             weights[written] = weight

@@ -112,7 +112,8 @@ def embed_in_threads(
 ) -> tuple[list[Written], np.ndarray, np.ndarray]:
     """(rows, offset a label, objective): chunks of labels in plain threads, each with work space of its own.
 
-    owners, owner_scores: filled, where given, with the choice of each group of each label, as `label_groups` has them.
+    owners, owner_scores: filled, where given, with the choice of each group of each label, as `label_groups` has them;
+    then no rows are kept.
     """
     from xpipe.eagle import _numba, _rows_numba
 
@@ -149,6 +150,8 @@ def embed_in_threads(
 
     def work(chunk: np.ndarray) -> None:
         room = int(np.minimum(costs[chunk], n_features).sum()) + n_features  # rows are written in full, then cut
+        if len(owners):
+            room = 0
         lengths, indices = np.zeros(len(chunk), dtype=np.int64), np.empty(room, dtype=np.int32)
         weights, chunk_offsets = np.empty(room, dtype=np.float32), np.zeros(len(chunk))
         chunk_traces = np.zeros((len(chunk), traces.shape[1]))
