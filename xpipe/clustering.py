@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from xpipe.errors import ConfigError
 from xpipe.machine import usable_cores
 from xpipe.seeding import bit_generator
-from xpipe.sparse import canonical, to_triple
+from xpipe.sparse import canonical, read_only, to_triple
 
 ROUNDS = 30
 MOST_NOISE = 1e6  # parts are random long before
@@ -98,11 +98,11 @@ def balanced_partition(
         raise ConfigError("either depth or max_leaf_size must be given, and not both")
     indptr, indices, values = to_triple(X)
     scales = np.empty(n_rows)
-    fill_scales(_read_only(indptr), _read_only(values), scales)
+    fill_scales(read_only(indptr), read_only(values), scales)
     words = bit_generator(seed, *purpose, "noise").random_raw(n_rows * NOISE_BYTES // 8 if noise else 0)
     noise_bytes = words.astype("<u8", copy=False).view(np.uint8).reshape(-1, NOISE_BYTES)
     vectors = Vectors(
-        _read_only(indptr), _read_only(indices), _read_only(values), _read_only(scales), _read_only(noise_bytes),
+        read_only(indptr), read_only(indices), read_only(values), read_only(scales), read_only(noise_bytes),
         float(noise),
     )  # fmt: skip
     threads = threads or usable_cores()
@@ -125,13 +125,6 @@ def balanced_partition(
             for task in [pool.submit(split, first, last) for first, last in pairwise(cuts)]:
                 task.result()
     return Partition(order, tuple(levels))
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    """A view that cannot be written, as mapped files are: numba compiles kernels for one kind of array, not for two."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _cut(bounds: np.ndarray, arity: int) -> np.ndarray:

@@ -13,14 +13,14 @@ from xpipe.units import format_bytes, format_seconds
 SYNTHETIC = "SYNTHETIC: a generated stand-in with the published shape, not the real dataset"
 
 
-def _console() -> Console:
+def new_console() -> Console:
     console = Console(highlight=False, markup=False)  # what is shown may hold brackets: paths, xpipe[gpu]
     if not console.is_terminal:
         console.width = max(console.width, 110)  # a log has no edge to wrap at
     return console
 
 
-def _table(*columns: str, numbers: tuple[str, ...] = (), title: str | None = None) -> Table:
+def new_table(*columns: str, numbers: tuple[str, ...] = (), title: str | None = None) -> Table:
     table = Table(title=title, title_justify="left", header_style="bold")
     for name in columns:
         table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
@@ -33,9 +33,10 @@ def _mark(ok: bool | None, no: str, unknown: str) -> Text:
 
 def show_results(results: dict) -> None:
     """The table at the end of a run, then where the datasets are and what is in them."""
-    console = _console()
+    console = new_console()
     numbers = ("rows", "seconds", "peak memory")
-    table = _table("stage", "status", "rows", "seconds", "peak memory", "what", numbers=numbers, title=results["name"])
+    columns = ("stage", "status", "rows", "seconds", "peak memory", "what")
+    table = new_table(*columns, numbers=numbers, title=results["name"])
     for stage in results["stages"]:
         summary = stage["summary"]
         peak = format_bytes(stage["peak_memory"]) if stage.get("peak_memory") else "-"
@@ -94,13 +95,13 @@ def describe(stage: str, summary: dict) -> str:
 
 def show_matrix(table: dict) -> None:
     """One row for each combination: how good its labels are, then how good the model trained on them."""
-    console = _console()
+    console = new_console()
     rows = table["rows"]
     ranks = max((len(row["metrics"].get("P", ())) for row in rows), default=0)
     shown = [rank for rank in (1, 3, 5) if rank <= ranks]
     numbers = ["precision", "recall", "F1", *(f"P@{rank}" for rank in shown)]
     numbers += [f"nDCG@{ranks}", f"PSP@{ranks}", "gap closed"] if ranks else []
-    drawn = _table(*table["keys"], *numbers, numbers=tuple(numbers), title=table["name"])
+    drawn = new_table(*table["keys"], *numbers, numbers=tuple(numbers), title=table["name"])
     for row in rows:
         metrics = row["metrics"]
         cells = [f"{row[name]:.3f}" if name in row else "" for name in ("precision", "recall", "f1")]
@@ -119,8 +120,8 @@ def show_matrix(table: dict) -> None:
 
 
 def show_plan(pipeline: Any, decisions: list, title: str | None = None) -> None:
-    console = _console()
-    table = _table(
+    console = new_console()
+    table = new_table(
         "stage", "status", "rows", "memory a worker", "why", numbers=("rows", "memory a worker"),
         title=title or pipeline.name,
     )  # fmt: skip
@@ -137,11 +138,11 @@ def show_plan(pipeline: Any, decisions: list, title: str | None = None) -> None:
 
 
 def show_check(report: Any) -> None:
-    console = _console()
+    console = new_console()
     console.print(report.layout_sentence)
     if report.synthetic:
         console.print(SYNTHETIC, style="bold yellow")
-    table = _table("quantity", "published", "found", "", "note", numbers=("published", "found"), title=report.title)
+    table = new_table("quantity", "published", "found", "", "note", numbers=("published", "found"), title=report.title)
     for row in report.rows:
         mark = _mark(row.ok, "differs", "")
         table.add_row(row.quantity, _figure(row.published), _figure(row.found), mark, row.note)
@@ -155,13 +156,13 @@ def _figure(value: Any) -> str:
 
 
 def show_written(paths: list[str]) -> None:
-    console = _console()
+    console = new_console()
     for path in paths:
         console.print(f"wrote {path}")
 
 
 def show_synth(name: str, out: str, facts: dict) -> None:
-    console = _console()
+    console = new_console()
     console.print(f"SYNTHETIC stand-in of {name} written to {out}", style="bold yellow")
     for key, value in facts.items():
         if isinstance(value, int | float | str):
@@ -169,7 +170,7 @@ def show_synth(name: str, out: str, facts: dict) -> None:
 
 
 def show_cleaned(removed: list, dry_run: bool) -> None:
-    console = _console()
+    console = new_console()
     for item in removed:
         console.print(
             f"{'would remove' if dry_run else 'removed'} {item.name} ({format_bytes(item.bytes)}): {item.why}"
@@ -179,8 +180,8 @@ def show_cleaned(removed: list, dry_run: bool) -> None:
 
 
 def show_doctor(checks: list) -> None:
-    console = _console()
-    table = _table("check", "", "found", "advice")
+    console = new_console()
+    table = new_table("check", "", "found", "advice")
     for item in checks:
         mark = _mark(item.ok, "no", "-")
         table.add_row(item.name, mark, str(item.found), item.advice)

@@ -6,6 +6,8 @@ import os
 import resource
 import sys
 
+from xpipe.errors import ConfigError
+
 
 def reset_peak() -> None:
     """Start measuring anew (Linux; elsewhere the peak is that of the whole process)."""
@@ -32,3 +34,10 @@ def peak_bytes() -> int:
 def usable_cores() -> int:
     """Cores this process may run on, which can be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def check_threads(threads: int | None) -> int:
+    """The number of threads, by default one a usable core. Raises ConfigError below 1."""
+    if threads is not None and threads < 1:
+        raise ConfigError(f"`threads` must be at least 1, got {threads}", fix="leave it out: one a usable core")
+    return threads or usable_cores()

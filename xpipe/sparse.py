@@ -143,3 +143,10 @@ def row_norms(triple: Triple) -> np.ndarray:
     if len(filled):  # reduceat would give an empty row its neighbour's first value
         norms[filled] = np.sqrt(np.add.reduceat(triple.values.astype(np.float64) ** 2, triple.indptr[filled]))
     return norms
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A view that cannot be written: mapped files are such, and one kind of array means one compiled kernel."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from tests import oracles
 from xpipe import files
-from xpipe.stages.emit_about import describe_dataset, initial_bias, inverse_propensities, label_names
+from xpipe.metrics.propensity import propensity_formula
+from xpipe.stages.emit_about import describe_dataset, initial_bias, label_names
 from xpipe.stages.emit_rows import FREQUENCY
 
 
 @given(st.lists(st.integers(1, 10**6), max_size=20), st.integers(1, 10**7), st.floats(0.1, 2), st.floats(0.1, 5))
 def test_inverse_propensities(frequency, n_rows, a, b):
-    found = inverse_propensities(np.array(frequency, dtype=np.int64), n_rows, a, b)
+    found = propensity_formula(np.array(frequency, dtype=np.int64), n_rows, a, b)
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, oracles.inverse_propensities(frequency, n_rows, a, b), rtol=1e-12, atol=1e-12)
 
@@ -28,7 +29,7 @@ def test_inverse_propensities(frequency, n_rows, a, b):
 def test_a_label_seen_once_has_the_inverse_propensity_log_n():
     """With N_l = 1 the powers cancel: 1 + (log N - 1) = log N, whatever A and B are."""
     for a, b in ((0.55, 1.5), (0.5, 0.4), (0.6, 2.6)):
-        assert inverse_propensities(np.array([1]), 15_539, a, b)[0] == pytest.approx(math.log(15_539), rel=1e-12)
+        assert propensity_formula(np.array([1]), 15_539, a, b)[0] == pytest.approx(math.log(15_539), rel=1e-12)
 
 
 @given(st.integers(2, 10**6), st.data())

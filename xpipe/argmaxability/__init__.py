@@ -18,8 +18,9 @@ The sets of one UNIT are solved together, and nothing passes from one unit to an
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
+
+from xpipe.lazy import public_name
 
 PUBLIC = {
     "verify": "verification",
@@ -45,9 +46,7 @@ PUBLIC = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in PUBLIC:
-        return getattr(importlib.import_module(f"xpipe.argmaxability.{PUBLIC[name]}"), name)
-    raise AttributeError(f"module 'xpipe.argmaxability' has no attribute {name!r}")
+    return public_name(__name__, PUBLIC, name)
 
 
 def __dir__() -> list[str]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from xpipe.argmaxability.explanation import Explanation
 from xpipe.argmaxability.summary import PERCENTILES, Line
-from xpipe.console import _console, _table
+from xpipe.console import new_console, new_table
 from xpipe.units import format_seconds
 
 
 def show_verdicts(lines: list[Line], eps: float, n_distinct: int, seconds: float, out: str) -> None:
-    console = _console()
+    console = new_console()
     radius = [f"radius p{percent}" for percent in PERCENTILES]
     above, one = f"radius > {eps:g}", "radius >= 1"
     numbers = ("label sets", above, one, "undecided", *radius)
-    table = _table("active labels", *numbers, numbers=numbers, title="argmaxable label sets")
+    table = new_table("active labels", *numbers, numbers=numbers, title="argmaxable label sets")
     for line in lines:
         if line.labels == "all":
             table.add_section()
@@ -36,7 +36,7 @@ def _share(count: int, total: int) -> str:
 
 def show_conflicts(conflicts: list[tuple[int, int, int, Explanation]], more: int) -> None:
     """Why sets are unargmaxable: (row, active labels, rows with the same set, the conflict); more: sets not shown."""
-    console = _console()
+    console = new_console()
     for row, n_labels, count, conflict in conflicts:
         times = f", {count:,} times" if count > 1 else ""
         console.print(f"row {row} ({n_labels} labels{times}): {conflict.sentence()}")

@@ -5,8 +5,9 @@ Holds nothing of its own: public names are imported on first use, so that `impor
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
+
+from xpipe.lazy import public_name
 
 PUBLIC = {
     "embed": "embedding",
@@ -19,9 +20,7 @@ PUBLIC = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in PUBLIC:
-        return getattr(importlib.import_module(f"xpipe.eagle.{PUBLIC[name]}"), name)
-    raise AttributeError(f"module 'xpipe.eagle' has no attribute {name!r}")
+    return public_name(__name__, PUBLIC, name)
 
 
 def __dir__() -> list[str]:

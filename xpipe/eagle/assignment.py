@@ -12,9 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle.embedding import CentredEmbedding, check_mean, check_options, embed, embed_in_threads
-from xpipe.eagle.problem import Problem, check_labels, check_threads, read_only, run_chunks, state_problem
+from xpipe.eagle.problem import Problem, check_labels, run_chunks, state_problem
 from xpipe.errors import DataError
-from xpipe.sparse import Triple, canonical, to_matrix, to_triple
+from xpipe.machine import check_threads
+from xpipe.sparse import Triple, canonical, read_only, to_matrix, to_triple
 
 
 def assign(

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.eagle.problem import Problem, check_labels, check_threads, read_only, run_chunks, state_problem
+from xpipe.eagle.problem import Problem, check_labels, run_chunks, state_problem
 from xpipe.errors import ConfigError, DataError
-from xpipe.sparse import Triple, to_matrix
+from xpipe.machine import check_threads
+from xpipe.sparse import Triple, read_only, to_matrix
 
 NARROW = 1 << 16  # features that fit uint16: with more of them, those of a label are renumbered
 BLOCK = 1 << 22  # most entries of a label's rows that are copied into one block

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.errors import ConfigError, DataError
+from xpipe.errors import DataError
 from xpipe.grouping import binarised
-from xpipe.machine import usable_cores
-from xpipe.sparse import canonical, check_shapes, to_triple
+from xpipe.sparse import canonical, check_shapes, read_only, to_triple
 
 CHUNKS_A_THREAD = 16
 LARGEST_CHUNK = 1 << 24  # entries of rows a chunk of labels reads, and thus bounds what it writes; a label may be more
@@ -87,13 +86,6 @@ def _ones(matrix: sp.csr_matrix, what: str) -> sp.csr_matrix:
     return checked if (checked.data == 1).all() else binarised(checked)
 
 
-def read_only(array: np.ndarray) -> np.ndarray:
-    """A view that cannot be written: mapped files are such, and one kind of array means one compiled kernel."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
 def check_labels(labels: np.ndarray | None, n_labels: int) -> np.ndarray:
     """The label numbers to work on, all by default. Raises DataError unless they are distinct and in range."""
     if labels is None:
@@ -110,13 +102,6 @@ def check_labels(labels: np.ndarray | None, n_labels: int) -> np.ndarray:
     if len(np.unique(numbers)) < len(numbers):
         raise DataError("`labels` has a number twice", fix="np.unique(labels)")
     return numbers
-
-
-def check_threads(threads: int | None) -> int:
-    """The number of threads, by default one a usable core. Raises ConfigError below 1."""
-    if threads is not None and threads < 1:
-        raise ConfigError(f"`threads` must be at least 1, got {threads}", fix="leave it out: one a usable core")
-    return threads or usable_cores()
 
 
 def cut_labels(labels: np.ndarray, costs: np.ndarray, most: int) -> list[np.ndarray]:

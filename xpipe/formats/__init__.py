@@ -5,8 +5,9 @@ Holds nothing of its own: public names are imported on first use, so that `impor
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
+
+from xpipe.lazy import public_name
 
 PUBLIC = {
     "read_xmc": "xmc_text",
@@ -41,9 +42,7 @@ PUBLIC = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in PUBLIC:
-        return getattr(importlib.import_module(f"xpipe.formats.{PUBLIC[name]}"), name)
-    raise AttributeError(f"module 'xpipe.formats' has no attribute {name!r}")
+    return public_name(__name__, PUBLIC, name)
 
 
 def __dir__() -> list[str]:

@@ -16,9 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import ConfigError, DataError
-from xpipe.machine import usable_cores
-from xpipe.metrics.truth import Filters, make_filters, read_only
-from xpipe.sparse import canonical
+from xpipe.machine import check_threads
+from xpipe.metrics.truth import Filters, make_filters
+from xpipe.sparse import canonical, read_only
 
 CHUNK_ROWS = 2048  # rows a call of a kernel; fixed, since sums of chunks are added up in their order
 FORMS = (
@@ -84,12 +84,6 @@ def check_k(k: int) -> int:
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise ConfigError(f"`k` must be a whole number from 1 on, got {k!r}", fix="k=5 gives the metrics at 1..5")
     return int(k)
-
-
-def check_threads(threads: int | None) -> int:
-    if threads is not None and threads < 1:
-        raise ConfigError(f"`threads` must be at least 1, got {threads}", fix="leave it out: one a usable core")
-    return threads or usable_cores()
 
 
 def check_scores(scores: Any, n_rows: int | None, n_labels: int) -> Predictions:

@@ -92,5 +92,10 @@ def inverse_propensity(frequency: np.ndarray, n_rows: int, *, a: float, b: float
             f"label frequencies must be one number from 0 to {n_rows:,} a label",
             fix="count the training rows of each label: xpipe.metrics.label_frequency(Y)",
         )
-    c = (math.log(n_rows) - 1) * (b + 1) ** a
+    return propensity_formula(counts, n_rows, a, b)
+
+
+def propensity_formula(counts: np.ndarray, n_rows: int, a: float, b: float) -> np.ndarray:
+    """The formula alone, for numbers that are known to be right; float64."""
+    c = (math.log(max(n_rows, 1)) - 1) * (b + 1) ** a
     return 1 + c * (counts + b) ** -a

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from xpipe.console import SYNTHETIC, _console, _table
+from xpipe.console import SYNTHETIC, new_console, new_table
 from xpipe.metrics.evaluation import propensity_hint
 
 TITLES = {
@@ -25,7 +25,7 @@ USUAL_RANKS = (1, 3, 5, 10, 20, 50, 100)
 
 def show_evaluation(results: dict[str, Any]) -> None:
     """Print the metrics with their intervals, the breakdown by label frequency, and what was odd about the rows."""
-    console = _console()
+    console = new_console()
     console.print(metrics_table(results))
     if "threshold" in results:
         above = results["threshold"]
@@ -49,7 +49,7 @@ def metrics_table(results: dict[str, Any]) -> Table:
     title = f"{results['scores']} against {results['truth']}, %"
     if ends:
         title += f", with {ends['confidence']:.0%} intervals"
-    table = _table("metric", *columns, numbers=tuple(columns), title=title)
+    table = new_table("metric", *columns, numbers=tuple(columns), title=title)
     for name, values in results["metrics"].items():
         of_metric = ends.get(name) if ends else None
         cells = [_cell(values[rank - 1], of_metric[rank - 1] if of_metric else None) for rank in ranks]
@@ -70,7 +70,7 @@ def frequency_table(results: dict[str, Any]) -> Table:
     k = results["k"]
     title = f"labels by frequency in {results['frequency_from']}, most frequent first; metrics at {k} in %"
     numbers = ("labels", "frequency", "true", "predicted", "right", "precision", "recall", "F1", "covered", f"of P@{k}")
-    table = _table(*numbers, numbers=numbers, title=title)
+    table = new_table(*numbers, numbers=numbers, title=title)
     for group in results["by_frequency"]:
         most, least = group["frequency"]
         table.add_row(

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import DataError
-from xpipe.sparse import canonical
+from xpipe.sparse import canonical, read_only
 
 
 class Filters(NamedTuple):
@@ -27,13 +27,6 @@ class Truth(NamedTuple):
     ptr: np.ndarray
     labels: np.ndarray
     filtered: int
-
-
-def read_only(array: np.ndarray) -> np.ndarray:
-    """A view that cannot be written: mapped files are such, and one kind of array means one compiled kernel."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def make_filters(pairs: Any, n_rows: int, n_labels: int) -> Filters:

@@ -10,14 +10,9 @@ import numpy as np
 
 from xpipe import files
 from xpipe.formats.parquet import DATASET_FORMAT, write_labels
+from xpipe.metrics.propensity import propensity_formula
 from xpipe.stages.emit_rows import FREQUENCY
 from xpipe.store import dump_json
-
-
-def inverse_propensities(frequency: np.ndarray, n_rows: int, a: float, b: float) -> np.ndarray:
-    """1 + C (N_l + B)^-A with C = (log N - 1)(B + 1)^A (Jain et al. 2016), for N training rows; float64."""
-    c = (math.log(max(n_rows, 1)) - 1) * (b + 1) ** a
-    return 1 + c * (frequency + b) ** -a
 
 
 def initial_bias(n_labels: int, k: int) -> float | None:
@@ -53,7 +48,7 @@ def describe_dataset(folder: str, unit: dict, shared: dict) -> tuple[list[dict],
         "original_label": original.astype(np.int32),
         "name": [names[label] for label in original] if names else [None] * len(original),
         "frequency": frequency,
-        "inverse_propensity": inverse_propensities(
+        "inverse_propensity": propensity_formula(
             frequency, facts["rows"]["train"], params["propensity_a"], params["propensity_b"]
         ),
     }

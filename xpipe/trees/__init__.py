@@ -25,8 +25,9 @@ need the rows of that node only. UnitWeights and TreePlan are plain arrays, fit 
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
+
+from xpipe.lazy import public_name
 
 PUBLIC = {
     "LabelTree": "model",
@@ -46,9 +47,7 @@ PUBLIC = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in PUBLIC:
-        return getattr(importlib.import_module(f"xpipe.trees.{PUBLIC[name]}"), name)
-    raise AttributeError(f"module 'xpipe.trees' has no attribute {name!r}")
+    return public_name(__name__, PUBLIC, name)
 
 
 def __dir__() -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import ConfigError, DataError
-from xpipe.machine import usable_cores
+from xpipe.machine import check_threads
 from xpipe.sparse import canonical, to_triple
 from xpipe.trees.forest import Forest, join_units
 from xpipe.trees.options import TreeOptions
@@ -61,7 +61,7 @@ class LabelTree:
 
         Raises DataError where a matrix is wrong or does not fit the others.
         """
-        threads = _check_threads(threads)
+        threads = check_threads(threads)
         data = state_data(X, Y, label_scores, normalize=self.options.normalize)
         plans = plan_forest(data, label_embedding, self.options, threads)
         tasks = [
@@ -104,7 +104,7 @@ class LabelTree:
                 why=f"they have {X.shape[1]:,} columns, the model was trained on {self.forest.n_features:,}",
             )
         scales = row_scales(to_triple(X)) if self.forest.normalize else np.ones(X.shape[0], dtype=np.float32)
-        return predict_rows(self.forest, X, scales, k, beam, _check_threads(threads))
+        return predict_rows(self.forest, X, scales, k, beam, check_threads(threads))
 
     def save(self, path: str) -> None:
         """Write the trained forest to one npz file; the same forest gives the same bytes."""
@@ -155,12 +155,6 @@ def make_forest(
 ) -> Forest:
     """The forest of plans and their trained units, which are in the order of the plans and of `TreePlan.units`."""
     return Forest(data.n_features, data.n_labels, options.loss, options.normalize, plans, join_units(units))
-
-
-def _check_threads(threads: int | None) -> int:
-    if threads is not None and threads < 1:
-        raise ConfigError(f"`threads` must be at least 1, got {threads}")
-    return threads or usable_cores()
 
 
 def _names() -> list[str]:
