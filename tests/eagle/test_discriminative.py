@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -97,18 +95,31 @@ def test_posteriors_equal_the_dense_twin(rounds):
     assert (posterior.astype(bool) != sp.csr_matrix(spread_labels(Y1, Y2).T).astype(bool)).nnz == 0
 
 
-def test_labels_with_more_rows_than_are_kept_turned():
-    from xpipe.eagle import _owners_numba
+@pytest.mark.parametrize("kept", [1, 5000])
+def test_labels_too_large_to_be_copied_get_the_same_bytes(monkeypatch, kept):
+    from xpipe.eagle import discriminative
 
     X, Y = planted(n_samples=3000, n_labels=3, n_features=40)
     Y1, Y2 = random_groups(Y, 10, 0)
     rows = whitened(X, 40, 0.5)
-    assert 2 * _owners_numba.BLOCK < 3000
-    kept, _ = fit_posteriors(rows, Y1, Y2, rounds=3)
-    wide = np.repeat(rows.coordinates, 600, axis=1) / np.sqrt(np.float32(600))  # the same products, too wide to keep
-    assert 2000 * wide.shape[1] > _owners_numba.GATHERED
-    streamed, _ = fit_posteriors(replace(rows, coordinates=wide), Y1, Y2, rounds=3)
-    np.testing.assert_allclose(streamed.data, kept.data, atol=0.02)  # sums of 24,000 float32 products
+    copied = fit_posteriors(rows, Y1, Y2)
+    monkeypatch.setattr(discriminative, "MOST_KEPT", kept)
+    read_in_place = fit_posteriors(rows, Y1, Y2)
+    for one, other in zip(copied, read_in_place, strict=True):
+        assert one.data.tobytes() == other.data.tobytes()
+
+
+def test_groups_that_settled_are_scored_again_in_the_end():
+    """Skipping groups that no longer move must not leave them behind: all rounds in full give the same posteriors."""
+    from xpipe.eagle import _owners_numba as kernels
+
+    X, Y = planted(n_samples=1500, n_features=60)
+    Y1, Y2 = overlapping(Y)
+    rows = whitened(X, 60, 0.5)
+    found, _ = fit_posteriors(rows, Y1, Y2, rounds=kernels.WHOLE_ROUNDS + 8)
+    expected = dense_posteriors(X, Y1, Y2, 0.5, kernels.WHOLE_ROUNDS + 8)
+    np.testing.assert_allclose(found.toarray(), expected, atol=0.05)
+    assert np.abs(found.toarray() - expected).mean() < 2e-3
 
 
 def test_threads_and_label_chunks_change_no_byte():

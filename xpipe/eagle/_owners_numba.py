@@ -8,12 +8,12 @@ import numpy as np
 
 from xpipe.accelerate import jit
 
-TILE = 16  # a cache line of coordinates
-BLOCK = 1024  # rows whose coordinates are turned at a time where a label has too many to keep
+TILE_ROWS = 128  # rows whose coordinates lie side by side: enough for every lane, few enough for the cache
+TURNED_AT_ONCE = 64  # coordinates of a tile that are turned before the next ones
 FLOOR, CEILING = 1e-4, 0.999  # no sample is ruled out, none is certain
 RULED_OUT = 1e-6  # the least chance a held-out sample is given
 UNSAID = 5e-4  # a change of a posterior that need not reach the sums yet
-GATHERED = 1 << 24  # coordinates of a label's rows that are copied to run through memory in order (64 MiB)
+WHOLE_ROUNDS = 2  # rounds that score every group before only those that still move are
 
 
 @jit
@@ -79,9 +79,15 @@ def add_leading(places, weights, coordinates, leading):
 
 
 @jit
-def score_rows(rows, indptr, indices, values, dense, scores):
-    """scores = product of each sparse row with the label's sum; four sums at once, as one would wait for itself."""
+def score_rows(rows, wanted, indptr, indices, values, dense, scores):
+    """scores = product of each wanted sparse row with the label's sum, 0 for the others.
+
+    Four sums at once, as one would wait for itself.
+    """
     for place in range(len(rows)):
+        if not wanted[place]:
+            scores[place] = np.float32(0)
+            continue
         entry, stop = indptr[rows[place]], indptr[rows[place] + 1]
         one, two, three, four = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
         while entry + 4 <= stop:
@@ -97,27 +103,27 @@ def score_rows(rows, indptr, indices, values, dense, scores):
 
 
 @jit
-def subtract_leading(turned, leading, scores):
-    """scores -= products along the leading directions; `turned` is rank x rows, so that no sum runs across a row.
+def turn(coordinates, rows, tile):
+    """tile[:, i] = coordinates[rows[i]], some coordinates at a time, so that what is written stays in cache."""
+    for start in range(0, tile.shape[0], TURNED_AT_ONCE):
+        stop = min(start + TURNED_AT_ONCE, tile.shape[0])
+        for at in range(len(rows)):
+            source = coordinates[rows[at]]
+            for c in range(start, stop):
+                tile[c, at] = source[c]
+
+
+@jit
+def subtract_leading(tile, leading, scores):
+    """scores -= products along the leading directions; `tile` is rank x rows, so that no sum runs across a row.
 
     A sum down the columns has one fixed order and still uses every lane of the processor.
     """
     for c in range(len(leading)):
         weight = leading[c]
-        source = turned[c]
+        source = tile[c]
         for place in range(len(scores)):
             scores[place] -= weight * source[place]
-
-
-@jit
-def turn(coordinates, places, turned):
-    """turned[:, i] = coordinates[places[i]], a tile at a time."""
-    for start in range(0, turned.shape[0], TILE):
-        stop = min(start + TILE, turned.shape[0])
-        for at in range(len(places)):
-            source = coordinates[places[at]]
-            for c in range(start, stop):
-                turned[c, at] = source[c]
 
 
 @jit
@@ -135,35 +141,72 @@ def clear_rows(rows, indptr, indices, dense):
 
 
 @jit
-def posteriors(group_ends, members, scores, owned):
-    """Noisy-or over each group: owned = probability of owning the label given that somebody of the group does.
+def posteriors(group_ends, members, scores, live, chances, owned):
+    """Noisy-or over each live group: probability of owning the label given that somebody of the group does.
 
-    A sample of several groups takes its largest posterior.
+    chances: one a member of a group; those of groups that are not live stay. owned: one a row; a row of several groups
+    takes its largest.
     """
-    owned[:] = 0
     start = 0
     for group in range(len(group_ends)):
         stop = group_ends[group]
-        log_none = 0.0
-        for place in range(start, stop):
-            chance = min(max(scores[members[place]], FLOOR), CEILING)
-            log_none += np.log1p(-chance)
-        some = -np.expm1(log_none)
-        for place in range(start, stop):
-            chance = min(max(scores[members[place]], FLOOR), CEILING)
-            owned[members[place]] = max(owned[members[place]], np.float32(chance / some))
+        if live[group]:
+            log_none = 0.0
+            for place in range(start, stop):
+                log_none += np.log1p(-min(max(scores[members[place]], FLOOR), CEILING))
+            some = -np.expm1(log_none)
+            for place in range(start, stop):
+                chance = min(max(scores[members[place]], FLOOR), CEILING)
+                chances[place] = np.float32(chance / some)
         start = stop
+    owned[:] = 0
+    for place in range(len(members)):
+        owned[members[place]] = max(owned[members[place]], chances[place])
+
+
+@jit
+def find_live(group_ends, members, owned, before, tolerance, live, live_rows):
+    """Mark the groups in which a posterior moved by `tolerance` or more, and their rows; gives how many groups."""
+    live_rows[:] = False
+    start, count = 0, 0
+    for group in range(len(group_ends)):
+        stop = group_ends[group]
+        change = np.float32(0)
+        for place in range(start, stop):
+            change = max(change, abs(owned[members[place]] - before[members[place]]))
+        live[group] = change >= tolerance
+        if live[group]:
+            count += 1
+            for place in range(start, stop):
+                live_rows[members[place]] = True
+        start = stop
+    return count
+
+
+@jit
+def copy_rows(rows, indptr, indices, values, own_indptr, own_indices, own_values):
+    """The sparse rows one after the other: rounds then run through memory in order."""
+    end = 0
+    own_indptr[0] = 0
+    for place in range(len(rows)):
+        for entry in range(indptr[rows[place]], indptr[rows[place] + 1]):
+            own_indices[end] = indices[entry]
+            own_values[end] = values[entry]
+            end += 1
+        own_indptr[place + 1] = end
 
 
 @jit
 def fit_labels(
     labels, pair_indptr, pair_rows, label_groups_indptr, label_groups, group_indptr, group_samples,
-    indptr, indices, values, coordinates, influence, rounds, tolerance, position, dense, leading,
-    posterior, score,
+    indptr, indices, values, coordinates, influence, rounds, tolerance, position, dense, leading, tiles,
+    own_indices, own_values, posterior, score,
 ):  # fmt: skip
     """Alternate scores and posteriors for some labels; posterior and score are filled at their pairs.
 
-    position int32 [n_samples], dense [n_features], leading [rank]: work space of one thread, zero on entry and exit.
+    Work space of one thread: position int32 [n_samples], dense [n_features] and leading [rank], zero on entry and exit,
+    tiles [some, rank, TILE_ROWS] for the coordinates of a label's rows, at least one, own_indices and own_values [some]
+    for their entries.
     """
     for label in labels:
         first, last = pair_indptr[label], pair_indptr[label + 1]
@@ -190,51 +233,77 @@ def fit_labels(
             group_ends[number] = n_members
         rounds_of_label(
             rows, group_ends, members, indptr, indices, values, coordinates, influence, rounds, tolerance,
-            dense, leading, owned, scores,
+            dense, leading, tiles, own_indices, own_values, owned, scores,
         )  # fmt: skip
 
 
 @jit
 def rounds_of_label(
     rows, group_ends, members, indptr, indices, values, coordinates, influence, rounds, tolerance,
-    dense, leading, owned, scores,
+    dense, leading, tiles, own_indices, own_values, owned, scores,
 ):  # fmt: skip
-    """The rounds of one label, from the posteriors in `owned` on."""
-    places = np.arange(len(rows))
-    gathered = len(rows) * len(leading) <= GATHERED
-    if gathered:  # the rounds then run through memory in order
-        source, where = coordinates[rows], places
+    """The rounds of one label, from the posteriors in `owned` on.
+
+    Most groups settle after a few rounds, long before the last one of a label: from then on only groups that still move
+    are scored. Others may move again through what those learn, so the last round always scores all of them.
+    """
+    n_tiles = -(-len(rows) // TILE_ROWS)
+    kept = n_tiles <= len(tiles)  # else they are turned anew in every round
+    if kept:
+        for number in range(n_tiles):
+            turn(coordinates, rows[number * TILE_ROWS : (number + 1) * TILE_ROWS], tiles[number])
+    n_entries = 0
+    for place in range(len(rows)):
+        n_entries += indptr[rows[place] + 1] - indptr[rows[place]]
+    own, own_indptr = rows, indptr
+    if n_entries <= len(own_indices):
+        own, own_indptr = np.arange(len(rows)).astype(np.int32), np.empty(len(rows) + 1, np.int64)
+        copy_rows(rows, indptr, indices, values, own_indptr, own_indices, own_values)
     else:
-        source, where = coordinates, rows.astype(np.int64)
-    width = len(rows) if gathered else BLOCK
-    turned = np.empty((len(leading), width), np.float32)
-    if gathered:
-        turn(source, where, turned)
-    before = np.empty(len(rows), np.float32)
+        own_indices, own_values = indices, values
+    before, found = np.empty(len(rows), np.float32), np.empty(len(rows), np.float32)
     told, news = np.zeros(len(rows), np.float32), np.empty(len(rows), np.float32)
-    for _ in range(rounds):
+    chances = np.zeros(len(members), np.float32)
+    live, live_rows = np.ones(len(group_ends), np.bool_), np.ones(len(rows), np.bool_)
+    for turn_number in range(rounds):
+        everything = turn_number < WHOLE_ROUNDS or turn_number == rounds - 1 or not live.any()
+        if everything:
+            live[:], live_rows[:] = True, True
         before[:] = owned
-        for place in places:  # the sums hear of posteriors that moved; most settle after a few rounds
+        for place in range(len(rows)):  # the sums hear of posteriors that moved
             news[place] = owned[place] - told[place]
             if abs(news[place]) <= UNSAID:
                 news[place] = 0
             told[place] += news[place]
-        add_rows(rows, news, indptr, indices, values, dense)
-        add_leading(where, news, source, leading)
-        score_rows(rows, indptr, indices, values, dense, scores)
-        for first in range(0, len(rows), width):
-            last = min(first + width, len(rows))
-            if not gathered:
-                turn(source, where[first:last], turned)
-            subtract_leading(turned, leading, scores[first:last])
-        for place in places:
-            scores[place] -= influence[rows[place]] * told[place]
-        posteriors(group_ends, members, scores, owned)
-        change = np.float32(0)
-        for place in places:
-            change = max(change, abs(owned[place] - before[place]))
-        if change < tolerance:
+        add_rows(own, news, own_indptr, own_indices, own_values, dense)
+        add_leading(rows, news, coordinates, leading)
+        score_rows(own, live_rows, own_indptr, own_indices, own_values, dense, found)
+        for number in range(n_tiles):
+            inside = slice(number * TILE_ROWS, (number + 1) * TILE_ROWS)
+            tile = tiles[number if kept else 0]
+            if not kept:
+                turn(coordinates, rows[inside], tile)
+            subtract_leading(tile, leading, found[inside])
+        for place in range(len(rows)):
+            if live_rows[place]:
+                scores[place] = found[place] - influence[rows[place]] * told[place]
+        posteriors(group_ends, members, scores, live, chances, owned)
+        n_live = find_live(group_ends, members, owned, before, tolerance, live, live_rows)
+        if everything and n_live == 0:
             break
+    clear_rows(own, own_indptr, own_indices, dense)
+    leading[:] = 0
+
+
+@jit
+def add_owners(rows, weights, indptr, indices, values, coordinates, dense, leading, sums, turned, lane):
+    """Put the weighted sums of a label's rows into a lane of `sums` and `turned`; dense and leading are zero again."""
+    add_rows(rows, weights, indptr, indices, values, dense)
+    add_leading(rows, weights, coordinates, leading)
+    for place in range(len(rows)):
+        for entry in range(indptr[rows[place]], indptr[rows[place] + 1]):
+            sums[indices[entry], lane] = dense[indices[entry]]
+    turned[:, lane] = leading
     clear_rows(rows, indptr, indices, dense)
     leading[:] = 0
 
@@ -242,29 +311,44 @@ def rounds_of_label(
 @jit
 def score_groups(
     labels, weight_indptr, weight_rows, weights, indptr, indices, values, coordinates,
-    held_rows, turned, held_indptr, dense, leading, scores, log_none, highest,
+    held_rows, held_indptr, dense, leading, sums, turned, scores, log_none, highest,
 ):  # fmt: skip
     """log_none[i, j] = log probability that no sample of held-out group j has label i, under weights learnt elsewhere;
     highest[i, j] = the highest score of a sample there.
 
-    held_rows: samples of the held-out groups, one after the other; turned: their coordinates, rank x len(held_rows).
+    held_rows: samples of the held-out groups, one after the other. Work space of one thread, zero on entry and exit:
+    dense [n_features], leading [rank], and for some labels at once, side by side, sums [n_features, lanes]; turned
+    [rank, lanes] and scores [len(held_rows), lanes] may hold anything.
     """
-    for at in range(len(labels)):
-        inside = slice(weight_indptr[labels[at]], weight_indptr[labels[at] + 1])
-        rows = weight_rows[inside]
-        add_rows(rows, weights[inside], indptr, indices, values, dense)
-        add_leading(rows, weights[inside], coordinates, leading)
-        score_rows(held_rows, indptr, indices, values, dense, scores)
-        subtract_leading(turned, leading, scores)
-        clear_rows(rows, indptr, indices, dense)
-        leading[:] = 0
-        for group in range(len(held_indptr) - 1):
-            total, most = 0.0, np.float32(RULED_OUT)
-            for place in range(held_indptr[group], held_indptr[group + 1]):
-                total += np.log1p(-min(max(scores[place], RULED_OUT), CEILING))
-                most = max(most, scores[place])
-            log_none[at, group] = total
-            highest[at, group] = most
+    lanes = sums.shape[1]
+    for first in range(0, len(labels), lanes):
+        some = labels[first : first + lanes]
+        for lane in range(len(some)):
+            inside = slice(weight_indptr[some[lane]], weight_indptr[some[lane] + 1])
+            add_owners(
+                weight_rows[inside], weights[inside], indptr, indices, values, coordinates, dense, leading, sums,
+                turned, lane,
+            )  # fmt: skip
+        scores[:] = 0
+        for place in range(len(held_rows)):
+            row, found = held_rows[place], scores[place]
+            for entry in range(indptr[row], indptr[row + 1]):
+                source, value = sums[indices[entry]], values[entry]
+                for lane in range(lanes):
+                    found[lane] += value * source[lane]
+            for c in range(len(leading)):
+                source, value = turned[c], coordinates[row, c]
+                for lane in range(lanes):
+                    found[lane] -= value * source[lane]
+        for lane in range(len(some)):
+            clear_rows(weight_rows[weight_indptr[some[lane]] : weight_indptr[some[lane] + 1]], indptr, indices, sums)
+            for group in range(len(held_indptr) - 1):
+                total, most = 0.0, np.float32(RULED_OUT)
+                for place in range(held_indptr[group], held_indptr[group + 1]):
+                    total += np.log1p(-min(max(scores[place, lane], RULED_OUT), CEILING))
+                    most = max(most, scores[place, lane])
+                log_none[first + lane, group] = total
+                highest[first + lane, group] = most
 
 
 @jit

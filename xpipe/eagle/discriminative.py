@@ -14,6 +14,7 @@ labels of groups set aside show that slope (1.7 to 2.1 on two sets, 1.1 to 1.5 o
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,7 +26,8 @@ from xpipe.machine import usable_cores
 from xpipe.sparse import Triple, canonical, to_matrix, to_triple
 
 ROUNDS = 10
-TOLERANCE = 1e-2  # a label whose posteriors all move less is settled
+TOLERANCE = 1e-2  # a group whose posteriors all move less is settled
+MOST_KEPT = 1 << 24  # coordinates, and entries, of a label's rows that a thread copies to run through them in order
 
 
 def find_owners(
@@ -94,16 +96,32 @@ def fit_posteriors(
     group_samples = to_triple(sp.csr_matrix(Y1.T))
     posterior, score = np.zeros(len(pairs.indices), np.float32), np.zeros(len(pairs.indices), np.float32)
     queue = np.argsort(-np.diff(pairs.indptr), kind="stable")  # heaviest first
+    spare: SimpleQueue[tuple[np.ndarray, ...]] = SimpleQueue()
+    for _ in range(threads):
+        spare.put(_work_space(rows, np.diff(pairs.indptr).max(initial=1)))
 
     def work(part: int) -> None:
+        space = spare.get()
         kernels.fit_labels(
             queue[part :: threads * 4], pairs.indptr, pairs.indices, label_groups.indptr, label_groups.indices,
             group_samples.indptr, group_samples.indices, rows.indptr, rows.indices, rows.values, rows.coordinates,
-            rows.influence, rounds, np.float32(TOLERANCE), np.zeros(n_samples, np.int32),
-            np.zeros(rows.n_features, np.float32), np.zeros(rows.coordinates.shape[1], np.float32), posterior, score,
+            rows.influence, rounds, np.float32(TOLERANCE), *space, posterior, score,
         )  # fmt: skip
+        spare.put(space)
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, range(threads * 4)))
     shape = (n_labels, n_samples)
     return to_matrix(pairs._replace(values=posterior), shape[1]), to_matrix(pairs._replace(values=score), shape[1])
+
+
+def _work_space(rows: Whitened, most_rows: int) -> tuple[np.ndarray, ...]:
+    """What one thread needs for labels of up to so many rows; labels that do not fit are read where they are."""
+    rank, tile = rows.coordinates.shape[1], kernels.TILE_ROWS
+    n_tiles = max(1, min(-(-most_rows // tile), MOST_KEPT // max(1, rank * tile)))
+    longest = np.diff(rows.indptr).max(initial=0)
+    n_entries = min(MOST_KEPT, most_rows * longest)
+    return (
+        np.zeros(len(rows.influence), np.int32), np.zeros(rows.n_features, np.float32), np.zeros(rank, np.float32),
+        np.empty((n_tiles, rank, tile), np.float32), np.empty(n_entries, np.int32), np.empty(n_entries, np.float32),
+    )  # fmt: skip

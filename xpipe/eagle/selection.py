@@ -24,6 +24,8 @@ MOST_HELD_OUT = 1000  # groups set aside
 MOST_HELD_ROWS = 50_000  # samples in them
 MOST_LABELS = 400  # labels looked at: enough for a choice, few enough to cost little
 MOST_PAIRS = 300_000  # (label, sample) pairs that the labels looked at allow together
+LABELS_AT_ONCE = 32  # labels whose sums lie side by side while groups held out are scored
+MOST_SUMS = 1 << 23  # numbers in these sums (32 MiB): very wide data has fewer labels at once
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,8 @@ def foretell(rows: Whitened, trial: Trial, owners: sp.csr_matrix, threads: int |
     weights = to_triple(owners)
     held = to_triple(trial.held_members)
     held_rows = held.indices.astype(np.int64)
-    turned = np.ascontiguousarray(rows.coordinates[held_rows].T)
+    rank = rows.coordinates.shape[1]
+    lanes = max(1, min(LABELS_AT_ONCE, MOST_SUMS // max(rows.n_features, 1)))
     shape = (len(trial.labels), trial.held_members.shape[0])
     log_none, highest = np.zeros(shape), np.zeros(shape, dtype=np.float32)
 
@@ -111,8 +114,9 @@ def foretell(rows: Whitened, trial: Trial, owners: sp.csr_matrix, threads: int |
         none, most = np.zeros((len(chosen), shape[1])), np.zeros((len(chosen), shape[1]), dtype=np.float32)
         kernels.score_groups(
             trial.labels[chosen], weights.indptr, weights.indices, weights.values, rows.indptr, rows.indices,
-            rows.values, rows.coordinates, held_rows, turned, held.indptr, np.zeros(rows.n_features, np.float32),
-            np.zeros(rows.coordinates.shape[1], np.float32), np.zeros(len(held_rows), np.float32), none, most,
+            rows.values, rows.coordinates, held_rows, held.indptr, np.zeros(rows.n_features, np.float32),
+            np.zeros(rank, np.float32), np.zeros((rows.n_features, lanes), np.float32),
+            np.zeros((rank, lanes), np.float32), np.zeros((len(held_rows), lanes), np.float32), none, most,
         )  # fmt: skip
         log_none[chosen], highest[chosen] = none, most
 

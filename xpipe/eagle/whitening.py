@@ -29,6 +29,7 @@ SWEEPS = 3  # of subspace iteration; the residual diagonal makes up for directio
 DENSE_GRAM = 8192  # up to so many features X^T X is formed
 MOST_ROWS = 100_000  # rows the directions are learnt from; more would move them very little
 BLOCK = 1 << 14  # features at a time
+GRAM_BLOCK = 256  # rows of X^T X a product; fixed, so that the number of threads changes no byte
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,9 @@ def _orthonormal(tall: np.ndarray) -> np.ndarray:
 
 def _times_gram(X: sp.csr_matrix, gram: np.ndarray | None, basis: np.ndarray, threads: int) -> np.ndarray:
     if gram is not None:
-        return gram @ basis
+        blocks = [slice(first, first + GRAM_BLOCK) for first in range(0, len(gram), GRAM_BLOCK)]
+        with ThreadPoolExecutor(threads) as pool:
+            return np.concatenate(list(pool.map(lambda block: gram[block] @ basis, blocks)))
     basis = np.ascontiguousarray(basis, dtype=np.float32)
     turned = sp.csr_matrix(X.T)
     return _rows_times(turned, _rows_times(X, basis, threads), threads)
