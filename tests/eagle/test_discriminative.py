@@ -109,19 +109,6 @@ def test_labels_too_large_to_be_copied_get_the_same_bytes(monkeypatch, kept):
         assert one.data.tobytes() == other.data.tobytes()
 
 
-def test_groups_that_settled_are_scored_again_in_the_end():
-    """Skipping groups that no longer move must not leave them behind: all rounds in full give the same posteriors."""
-    from xpipe.eagle import _owners_numba as kernels
-
-    X, Y = planted(n_samples=1500, n_features=60)
-    Y1, Y2 = overlapping(Y)
-    rows = whitened(X, 60, 0.5)
-    found, _ = fit_posteriors(rows, Y1, Y2, rounds=kernels.WHOLE_ROUNDS + 8)
-    expected = dense_posteriors(X, Y1, Y2, 0.5, kernels.WHOLE_ROUNDS + 8)
-    np.testing.assert_allclose(found.toarray(), expected, atol=0.05)
-    assert np.abs(found.toarray() - expected).mean() < 2e-3
-
-
 def test_threads_and_label_chunks_change_no_byte():
     X, Y = planted()
     Y1, Y2 = overlapping(Y)

@@ -13,7 +13,6 @@ TURNED_AT_ONCE = 64  # coordinates of a tile that are turned before the next one
 FLOOR, CEILING = 1e-4, 0.999  # no sample is ruled out, none is certain
 RULED_OUT = 1e-6  # the least chance a held-out sample is given
 UNSAID = 5e-4  # a change of a posterior that need not reach the sums yet
-WHOLE_ROUNDS = 2  # rounds that score every group before only those that still move are
 
 
 @jit
@@ -79,15 +78,9 @@ def add_leading(places, weights, coordinates, leading):
 
 
 @jit
-def score_rows(rows, wanted, indptr, indices, values, dense, scores):
-    """scores = product of each wanted sparse row with the label's sum, 0 for the others.
-
-    Four sums at once, as one would wait for itself.
-    """
+def score_rows(rows, indptr, indices, values, dense, scores):
+    """scores = product of each sparse row with the label's sum; four sums at once, as one would wait for itself."""
     for place in range(len(rows)):
-        if not wanted[place]:
-            scores[place] = np.float32(0)
-            continue
         entry, stop = indptr[rows[place]], indptr[rows[place] + 1]
         one, two, three, four = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
         while entry + 4 <= stop:
@@ -141,46 +134,24 @@ def clear_rows(rows, indptr, indices, dense):
 
 
 @jit
-def posteriors(group_ends, members, scores, live, chances, owned):
-    """Noisy-or over each live group: probability of owning the label given that somebody of the group does.
+def posteriors(group_ends, members, scores, owned):
+    """Noisy-or over each group: owned = probability of owning the label given that somebody of the group does.
 
-    chances: one a member of a group; those of groups that are not live stay. owned: one a row; a row of several groups
-    takes its largest.
+    A sample of several groups takes its largest posterior.
     """
+    owned[:] = 0
     start = 0
     for group in range(len(group_ends)):
         stop = group_ends[group]
-        if live[group]:
-            log_none = 0.0
-            for place in range(start, stop):
-                log_none += np.log1p(-min(max(scores[members[place]], FLOOR), CEILING))
-            some = -np.expm1(log_none)
-            for place in range(start, stop):
-                chance = min(max(scores[members[place]], FLOOR), CEILING)
-                chances[place] = np.float32(chance / some)
-        start = stop
-    owned[:] = 0
-    for place in range(len(members)):
-        owned[members[place]] = max(owned[members[place]], chances[place])
-
-
-@jit
-def find_live(group_ends, members, owned, before, tolerance, live, live_rows):
-    """Mark the groups in which a posterior moved by `tolerance` or more, and their rows; gives how many groups."""
-    live_rows[:] = False
-    start, count = 0, 0
-    for group in range(len(group_ends)):
-        stop = group_ends[group]
-        change = np.float32(0)
+        log_none = 0.0
         for place in range(start, stop):
-            change = max(change, abs(owned[members[place]] - before[members[place]]))
-        live[group] = change >= tolerance
-        if live[group]:
-            count += 1
-            for place in range(start, stop):
-                live_rows[members[place]] = True
+            chance = min(max(scores[members[place]], FLOOR), CEILING)
+            log_none += np.log1p(-chance)
+        some = -np.expm1(log_none)
+        for place in range(start, stop):
+            chance = min(max(scores[members[place]], FLOOR), CEILING)
+            owned[members[place]] = max(owned[members[place]], np.float32(chance / some))
         start = stop
-    return count
 
 
 @jit
@@ -242,11 +213,7 @@ def rounds_of_label(
     rows, group_ends, members, indptr, indices, values, coordinates, influence, rounds, tolerance,
     dense, leading, tiles, own_indices, own_values, owned, scores,
 ):  # fmt: skip
-    """The rounds of one label, from the posteriors in `owned` on.
-
-    Most groups settle after a few rounds, long before the last one of a label: from then on only groups that still move
-    are scored. Others may move again through what those learn, so the last round always scores all of them.
-    """
+    """The rounds of one label, from the posteriors in `owned` on."""
     n_tiles = -(-len(rows) // TILE_ROWS)
     kept = n_tiles <= len(tiles)  # else they are turned anew in every round
     if kept:
@@ -261,35 +228,31 @@ def rounds_of_label(
         copy_rows(rows, indptr, indices, values, own_indptr, own_indices, own_values)
     else:
         own_indices, own_values = indices, values
-    before, found = np.empty(len(rows), np.float32), np.empty(len(rows), np.float32)
+    before = np.empty(len(rows), np.float32)
     told, news = np.zeros(len(rows), np.float32), np.empty(len(rows), np.float32)
-    chances = np.zeros(len(members), np.float32)
-    live, live_rows = np.ones(len(group_ends), np.bool_), np.ones(len(rows), np.bool_)
-    for turn_number in range(rounds):
-        everything = turn_number < WHOLE_ROUNDS or turn_number == rounds - 1 or not live.any()
-        if everything:
-            live[:], live_rows[:] = True, True
+    for _ in range(rounds):
         before[:] = owned
-        for place in range(len(rows)):  # the sums hear of posteriors that moved
+        for place in range(len(rows)):  # the sums hear of posteriors that moved; most settle after a few rounds
             news[place] = owned[place] - told[place]
             if abs(news[place]) <= UNSAID:
                 news[place] = 0
             told[place] += news[place]
         add_rows(own, news, own_indptr, own_indices, own_values, dense)
         add_leading(rows, news, coordinates, leading)
-        score_rows(own, live_rows, own_indptr, own_indices, own_values, dense, found)
+        score_rows(own, own_indptr, own_indices, own_values, dense, scores)
         for number in range(n_tiles):
             inside = slice(number * TILE_ROWS, (number + 1) * TILE_ROWS)
             tile = tiles[number if kept else 0]
             if not kept:
                 turn(coordinates, rows[inside], tile)
-            subtract_leading(tile, leading, found[inside])
+            subtract_leading(tile, leading, scores[inside])
         for place in range(len(rows)):
-            if live_rows[place]:
-                scores[place] = found[place] - influence[rows[place]] * told[place]
-        posteriors(group_ends, members, scores, live, chances, owned)
-        n_live = find_live(group_ends, members, owned, before, tolerance, live, live_rows)
-        if everything and n_live == 0:
+            scores[place] -= influence[rows[place]] * told[place]
+        posteriors(group_ends, members, scores, owned)
+        change = np.float32(0)
+        for place in range(len(rows)):
+            change = max(change, abs(owned[place] - before[place]))
+        if change < tolerance:
             break
     clear_rows(own, own_indptr, own_indices, dense)
     leading[:] = 0

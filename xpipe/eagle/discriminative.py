@@ -26,7 +26,7 @@ from xpipe.machine import usable_cores
 from xpipe.sparse import Triple, canonical, to_matrix, to_triple
 
 ROUNDS = 10
-TOLERANCE = 1e-2  # a group whose posteriors all move less is settled
+TOLERANCE = 1e-2  # a label whose posteriors all move less is settled
 MOST_KEPT = 1 << 24  # coordinates, and entries, of a label's rows that a thread copies to run through them in order
 
 
