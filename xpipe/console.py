@@ -86,6 +86,9 @@ def describe(stage: str, summary: dict) -> str:
     if stage == "emit":
         lost = summary["filtered"]["labels_without_positives"]
         kept = f"{summary['labels']:,} labels ({lost:,} without positives filtered), k = {summary['k']}"
+        if "sign_changes" in summary:
+            before, after = (summary["sign_changes"][when] for when in ("before", "after"))
+            kept += f"; ordered for at most {after['largest']} sign changes instead of {before['largest']}"
         return f"{kept}; {summary['labels_from']}"
     if stage == "train":
         shape = f"{summary['trees']} trees of {summary['levels']} levels for {summary['labels']:,} labels"
