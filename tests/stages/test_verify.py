@@ -244,6 +244,21 @@ def test_a_bias_beside_the_weights(tmp_path, data, weights):
     assert summary_of(one_file)["heads"][0]["argmaxable"] == verify(W, Y, bias).argmaxable.sum()
 
 
+def test_given_weights_may_be_of_the_labels_of_heads(tmp_path, data):
+    """Somebody trained on heads/ elsewhere, here a DFT head, with the labels in an order of their own."""
+    W = dft_matrix(N_LABELS - 1, 3)  # one label has no training positive
+    np.save(tmp_path / "W.npy", W)
+    given = (f"verify.weights={tmp_path / 'W.npy'}", "verify.label_numbers=heads", "emit.label_order=cooccurrence")
+    (head,) = summary_of(run(tmp_path, data, *given))["heads"]
+    Y = ones(read_split(str(tmp_path / "runs" / "sample" / "heads"), "test")[1])
+    assert head["dft"] == {
+        "k": 3,
+        "guaranteed": (sign_changes(Y) <= 6).sum(),
+        "most_sign_changes": sign_changes(Y).max(),
+    }
+    assert head["argmaxable"] == head["dft"]["guaranteed"] < head["sets"]
+
+
 def test_neither_heads_nor_weights(tmp_path, data):
     with pytest.raises(ConfigError, match="cannot be wired") as caught:
         run(tmp_path, data, "verify.split=test")
@@ -258,7 +273,7 @@ def test_neither_heads_nor_weights(tmp_path, data):
     [
         (["verify.split=dev"], "no split 'dev' with labels"),
         (["verify.weights=nowhere.npy"], "no such file"),
-        (["verify.bias_key=b", "verify.weights=null"], "go with `weights`"),
+        (["verify.bias_key=b", "verify.weights=null"], "`bias_key` must go with `weights`"),
         (["verify.eps=0"], "eps"),
     ],
 )

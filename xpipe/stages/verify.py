@@ -28,22 +28,30 @@ class VerifyParams(Params):
     eps: float = Field(default=1e-8, gt=0, le=1)
     box: float = Field(default=1e4, gt=0)
     explain: int = Field(default=5, ge=0)  # unargmaxable sets of each head whose conflict is told
-    weights: str | None = None  # .npy, .npz or .safetensors: a row a label as read; instead of trained heads
+    weights: str | None = None  # .npy, .npz or .safetensors, a row a label; instead of trained heads
+    label_numbers: Literal["original", "heads"] = "original"  # of its rows: as read, or as in heads/labels.parquet
     key: str | None = None  # the array's name in that file
     bias: str | None = None  # a file of its own, or the same one with `bias_key`
     bias_key: str | None = None
 
     @model_validator(mode="after")
     def _weights_first(self) -> Self:
-        if self.weights is None and (self.key or self.bias or self.bias_key):
-            raise ValueError("`key`, `bias` and `bias_key` go with `weights`, which is not given")
+        beside = ("label_numbers", "key", "bias", "bias_key")
+        given = [f"`{name}`" for name in beside if getattr(self, name) not in (None, "original")]
+        if self.weights is None and given:
+            raise ValueError(f"{' and '.join(given)} must go with `weights`, which is not given")
         return self
+
+    @property
+    def as_read(self) -> bool:
+        """Whether the label sets have the numbers they were read with, not those of heads/."""
+        return self.weights is not None and self.label_numbers == "original"
 
 
 def needs(params: VerifyParams) -> tuple[str, ...]:
-    if params.weights is None:
-        return ("head_models", "datasets")
-    return ("labels|held_out_labels", "names?")
+    if params.as_read:
+        return ("labels|held_out_labels", "names?")
+    return ("datasets",) if params.weights else ("head_models", "datasets")
 
 
 def weight_files(params: VerifyParams) -> dict[str, str]:
@@ -87,7 +95,7 @@ def run(context: Any) -> Produced:
         "params": params.model_dump(mode="json"),
         "backend": context.backend,
     }
-    if params.weights is not None:
+    if params.as_read:
         labels = inputs.get("labels") or inputs["held_out_labels"]
         check_split(params.split, splits_of(labels))
         shared["labels"] = locate(labels)
@@ -131,7 +139,7 @@ def heads_of(params: VerifyParams, inputs: dict) -> list[dict]:
     found = []
     for head in artifact.about["heads"]:
         path = files.join(artifact.folder, head["folder"], "weights.safetensors")
-        own = {"path": path, "key": "W", "bias": None, "bias_key": None}  # a bias is looked for in the file
+        own = {"path": path, "key": "W", "bias": path, "bias_key": "bias"}  # a bias is used where the file has one
         found.append({"name": head["name"], "layer": head["layer"], **own})
     if not found:
         raise ConfigError("there is no head to verify", why="stage train made none", fix=VERIFY.instead)
@@ -157,8 +165,9 @@ def check_width(head: dict, facts: dict, params: VerifyParams) -> None:
             f"weights of {head['n_labels']:,} labels, but label sets of {facts['n_labels']:,}",
             where=params.weights or head["name"],
             why="row i of the weights must be label i"
-            + (" as it was read, also where training never saw it" if params.weights else " of heads/labels.parquet"),
-            fix="check that both come from the same dataset, and that the weights are not transposed",
+            + (" as it was read, also where training never saw it" if params.as_read else " of heads/labels.parquet"),
+            fix="check that both come from the same dataset, that the weights are not transposed, and "
+            "verify.label_numbers: original or heads",
         )
 
 

@@ -59,15 +59,15 @@ def read_sets(folder: str) -> Sets:
 def state(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
     """A head's weights, checked, where every worker finds them; gives its size, and k where it begins with a DFT."""
     head = shared["heads"][unit["head"]]
+    given = head["layer"] is None
     W = read_weights(head["path"], head["key"])
-    bias = read_weights(head["bias"], head["bias_key"]) if head["bias"] else None
-    if shared["labels"] is None and "bias" in tensor_names(head["path"]):
-        bias = read_weights(head["path"], "bias")
+    has_bias = head["bias"] is not None and (given or head["bias_key"] in tensor_names(head["bias"]))
+    bias = read_weights(head["bias"], head["bias_key"]) if has_bias else None
     check_weights(W, bias)
     arrays = {"W": W} if bias is None else {"W": W, "bias": bias}
-    facts = {"n_labels": len(W), "d": W.shape[1], "has_bias": bias is not None}
-    k = find_dft_k(W) if head["layer"] == "dft" and bias is None else None
-    return [entry_of(folder, _weights_path(head), packed(arrays))], facts | ({} if k is None else {"k": k})
+    facts = {"n_labels": len(W), "d": W.shape[1], "has_bias": has_bias}
+    k = find_dft_k(W) if (given or head["layer"] == "dft") and not has_bias else None
+    return [entry_of(folder, _weights_path(head), packed(arrays))], facts | ({"k": k} if k else {})
 
 
 def _weights_path(head: dict) -> str:
