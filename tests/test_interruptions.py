@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import socket
 import subprocess
 import time
 
@@ -79,6 +80,22 @@ def test_a_killed_run_is_resumed_not_repeated(tmp_path, data, undisturbed):
     assert again["stages"][0]["status"] == "resumed"
     assert (part.stat().st_mtime_ns, part.stat().st_ino) == before
     assert digests(again) == digests(undisturbed[0])
+
+
+def test_what_a_killed_run_was_writing_beside_its_stages_goes(tmp_path, data, undisturbed):
+    """Killed while results.json or the digests of inputs were on their way: their temporary files stay behind."""
+    path = write_pipeline(tmp_path, data)
+    process = start_xpipe("run", path)
+    wait_for(lambda: any((tmp_path / "runs").glob(".store/read-*")))
+    kill(process)
+    out, store = tmp_path / "runs" / "sample", tmp_path / "runs" / ".store"
+    ending = f"{socket.gethostname().replace('.', '-')}.{process.pid}.0a1b2c3d.tmp"
+    left = [out / f".results.json.{ending}", store / f".digests.json.{ending}"]
+    for file in left:
+        file.write_bytes(b"{")
+    run_pipeline(path)
+    assert not any(file.exists() for file in left)
+    assert bytes_below(out) == undisturbed[1]
 
 
 @pytest.mark.parametrize("victim", ["worker", "run"])

@@ -80,6 +80,21 @@ def test_every_missing_artifact_is_told_at_once():
     ]
 
 
+def test_what_a_stage_needs_may_depend_on_its_params():
+    def needs(params):
+        return ("labels",) if params.on else ("heads", "names?")
+
+    verify = stage("verify", "verify", ("labels?", "heads?", "names?"), needs=needs, instead="or give weights")
+    read = Switch(gives=("labels", "names"))
+    steps = wire(pipeline(data=read, verify=Switch()), (*SMALL, verify))
+    assert takes(steps)["verify"] == {"labels": "read"}
+    with pytest.raises(ConfigError) as caught:
+        wire(pipeline(data=read, verify=Switch(on=False)), (*SMALL, verify))
+    assert caught.value.why == "stage verify reads heads, but the stages before it give labels, names, source; " + (
+        "or give weights"
+    )
+
+
 def test_a_missing_artifact_that_nobody_gives():
     with pytest.raises(ConfigError) as caught:
         wire(pipeline(emit=Switch()), (stage("emit", "emit", ("moon|sun+stars",)),))

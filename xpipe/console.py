@@ -12,6 +12,8 @@ from xpipe.units import format_bytes, format_seconds
 
 SYNTHETIC = "SYNTHETIC: a generated stand-in with the published shape, not the real dataset"
 
+PROVED = ("eps_argmaxable", "one_argmaxable")
+
 
 def new_console() -> Console:
     console = Console(highlight=False, markup=False)  # what is shown may hold brackets: paths, xpipe[gpu]
@@ -45,6 +47,11 @@ def show_results(results: dict) -> None:
             stage["stage"], stage["status"], rows, f"{stage['seconds']:.1f}", peak, describe(stage["stage"], summary)
         )
     console.print(table)
+    for stage in results["stages"]:
+        if stage["stage"] == "verify":
+            from xpipe.argmaxability.display import show_heads
+
+            show_heads(stage["summary"])
     if results["synthetic"]:
         console.print(SYNTHETIC, style="bold yellow")
     for name, output in results["outputs"].items():
@@ -79,10 +86,17 @@ def describe(stage: str, summary: dict) -> str:
     if stage == "emit":
         lost = summary["filtered"]["labels_without_positives"]
         kept = f"{summary['labels']:,} labels ({lost:,} without positives filtered), k = {summary['k']}"
+        if "sign_changes" in summary:
+            before, after = (summary["sign_changes"][when] for when in ("before", "after"))
+            kept += f"; ordered for at most {after['largest']} sign changes instead of {before['largest']}"
         return f"{kept}; {summary['labels_from']}"
     if stage == "train":
         shape = f"{summary['trees']} trees of {summary['levels']} levels for {summary['labels']:,} labels"
         return f"{shape}; {summary['weights']:,} weights, {format_bytes(summary['bytes'])}"
+    if stage == "verify":
+        named = [f"{head['name']} {head['argmaxable']:,}" for head in summary["heads"]]
+        more = f" and {len(named) - 3} more heads" if len(named) > 3 else ""
+        return f"{summary['split']}: argmaxable with {', '.join(named[:3])}{more}; of {summary['rows']:,} label sets"
     if stage == "evaluate":
         found = summary["precision"]
         ranks = [rank for rank in (1, 3, 5) if rank <= len(found)]
@@ -99,24 +113,32 @@ def show_matrix(table: dict) -> None:
     rows = table["rows"]
     ranks = max((len(row["metrics"].get("P", ())) for row in rows), default=0)
     shown = [rank for rank in (1, 3, 5) if rank <= ranks]
-    numbers = ["precision", "recall", "F1", *(f"P@{rank}" for rank in shown)]
+    assigned = ("precision", "recall", "f1") if any("f1" in row for row in rows) else ()
+    heads = list(dict.fromkeys(name for row in rows for name in row["verified"]))
+    alone = all(len(row["verified"]) <= 1 for row in rows)  # then its name is one of the row's values, or of all rows
+    numbers = ["F1" if name == "f1" else name for name in assigned] + [f"P@{rank}" for rank in shown]
     numbers += [f"nDCG@{ranks}", f"PSP@{ranks}", "gap closed"] if ranks else []
+    columns = [""] * bool(heads) if alone else [f"{name} " for name in heads]
+    numbers += [f"{name}{what}" for name in columns for what in ("eps-argmaxable", "1-argmaxable")]
     drawn = new_table(*table["keys"], *numbers, numbers=tuple(numbers), title=table["name"])
     for row in rows:
         metrics = row["metrics"]
-        cells = [f"{row[name]:.3f}" if name in row else "" for name in ("precision", "recall", "f1")]
+        cells = [f"{row[name]:.3f}" if name in row else "" for name in assigned]
         cells += [f"{metrics['P'][rank - 1]:.2f}" if "P" in metrics else "" for rank in shown]
         if ranks:
             cells += [f"{metrics[name][-1]:.2f}" if name in metrics else "" for name in ("nDCG", "PSP")]
             cells.append(f"{row['gap_closed']:.1%}" if "gap_closed" in row else "")
+        found = row["verified"]
+        for name in (list(found) or [""]) if alone and heads else heads:
+            cells += [f"{found[name][what]:,} of {found[name]['sets']:,}" if name in found else "" for what in PROVED]
         drawn.add_row(*row["values"].values(), *cells)
     console.print(drawn)
     if table["synthetic"]:
         console.print(SYNTHETIC, style="bold yellow")
-    console.print(
-        "precision, recall, F1: of the assigned labels; gap closed: from the baseline to the oracle (true labels) at "
-        f"the last rank of P; details: {table['out']}"
-    )
+    notes = ["precision, recall, F1: of the assigned labels"] if assigned else []
+    notes += ["gap closed: from the baseline to the oracle (true labels) at the last rank of P"] if ranks else []
+    notes += ["argmaxable: label sets of the split that the head is proved to be able to produce"] if heads else []
+    console.print("; ".join([*notes, f"details: {table['out']}"]))
 
 
 def show_plan(pipeline: Any, decisions: list, title: str | None = None) -> None:

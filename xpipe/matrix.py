@@ -81,10 +81,10 @@ def run(combinations: list[Combination], base: Any, progress: Any, backend: Any)
 
 
 def figures(results: dict) -> dict[str, Any]:
-    """What one run adds to the table: quality of the assignment, metrics, seconds of its own stages."""
+    """What one run adds to the table: quality of the assignment, metrics, what heads can produce, seconds of stages."""
     stages = {stage["stage"]: stage for stage in results["stages"]}
     found: dict[str, Any] = {"synthetic": results["synthetic"], "seconds": {}}
-    for name in ("assign", "train", "evaluate"):
+    for name in ("assign", "train", "verify", "evaluate"):
         if name in stages and stages[name]["status"] != "cached":
             found["seconds"][name] = stages[name]["seconds"]
     summary = stages.get("assign", {}).get("summary", {})
@@ -92,6 +92,15 @@ def figures(results: dict) -> dict[str, Any]:
     measured = stages.get("evaluate", {}).get("summary", {})
     names = {"precision": "P", "ndcg": "nDCG", "psp": "PSP"}
     found["metrics"] = {short: measured[name] for name, short in names.items() if name in measured}
+    found["verified"] = {
+        head["name"]: {
+            "sets": head["sets"],
+            "eps_argmaxable": head["argmaxable"],
+            "one_argmaxable": head["one_argmaxable"],
+            "undecided": head["undecided"],
+        }
+        for head in stages.get("verify", {}).get("summary", {}).get("heads", ())
+    }
     return found
 
 

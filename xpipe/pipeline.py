@@ -208,6 +208,9 @@ def run(pipeline: Any, progress: Any, backend: Any) -> dict:
             progress.note(
                 f"the run before (process {lock.left_behind.get('pid')}) did not finish; going on where it stopped"
             )
+            for folder in (out, artifacts.path):  # stages clear their own folders when they begin
+                for name in filter(files.is_abandoned, files.listing(folder)):
+                    files.remove(files.join(folder, name))
         last = _last_ingredients(out)
         made: dict[str, Manifest] = {}
         rows = []

@@ -33,7 +33,7 @@ def wire(pipeline: Any, stages: Sequence[Stage] = STAGES) -> list[Step]:
         if params is None or not stage.enabled(params):
             continue
         takes: dict[str, str] = {}
-        for wanted in stage.reads:
+        for wanted in stage.needs(params) if stage.needs else stage.reads:
             found = _first_available(wanted.removesuffix("?"), writer)
             if found is None and not wanted.endswith("?"):
                 problems.append(_missing(stage, wanted, writer, stages))
@@ -61,4 +61,5 @@ def _missing(stage: Stage, wanted: str, writer: dict[str, str], stages: Sequence
     could = sorted({s.section for s in stages for name in wanted.replace("|", "+").split("+") if name in s.writes})
     have = ", ".join(sorted(writer)) or "nothing"
     hint = f"; sections that can give it: {', '.join(could)}" if could else ""
+    hint += f"; {stage.instead}" if stage.instead else ""
     return f"stage {stage.name} reads {names}, but the stages before it give {have}{hint}"

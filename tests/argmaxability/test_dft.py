@@ -9,7 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 from tests.argmaxability.oracles import all_sets, argmaxable_sets, as_rows
-from xpipe.argmaxability import check, dft_argmaxable, dft_certificate, dft_matrix, sign_changes, verify
+from xpipe.argmaxability import check, dft_argmaxable, dft_certificate, dft_matrix, find_dft_k, sign_changes, verify
+from xpipe.argmaxability.certificate import row_norms
 from xpipe.errors import ConfigError, DataError
 
 
@@ -38,6 +39,29 @@ def test_exactly_the_sets_with_at_most_2k_changes_are_argmaxable(n, k):
     assert check(W, Y, verdicts).all()
     at_most_k = np.diff(Y.indptr) <= k
     assert expected[at_most_k].all()
+
+
+def test_the_k_of_a_head_is_found_in_its_weights():
+    rng = np.random.default_rng(0)
+    for n, k, slack in ((9, 0, 0), (9, 2, 0), (9, 4, 0), (30, 3, 5), (30, 3, 1), (200, 20, 16)):
+        W = np.hstack([dft_matrix(n, k), rng.standard_normal((n, slack))])
+        assert find_dft_k(W) == k
+        assert find_dft_k(W.astype(np.float32)) == k
+    assert find_dft_k(rng.standard_normal((30, 7))) is None
+    assert find_dft_k(2 * dft_matrix(30, 3)) is None
+
+
+@pytest.mark.parametrize(("n", "k"), [(12, 1), (13, 2), (12, 3)])
+def test_every_set_of_at_most_k_labels_is_argmaxable_with_slack(n, k):
+    slack = np.random.default_rng(n).standard_normal((n, 4)) / np.sqrt(n)
+    W = np.hstack([dft_matrix(n, k), slack])
+    sets = [labels for size in range(k + 1) for labels in itertools.combinations(range(n), size)]
+    Y = as_rows(sets, n)
+    plain, wide = verify(W[:, : 2 * k + 1], Y, radius="exact"), verify(W, Y, radius="exact")
+    assert plain.argmaxable.all()
+    assert wide.argmaxable.all()
+    assert check(W, Y, wide).all()
+    assert (wide.radius_upper >= plain.radius_lower * (1 - 1e-6) * np.sqrt((2 * k + 1) / n) / row_norms(W).max()).all()
 
 
 def test_sign_changes_are_counted_along_the_labels():

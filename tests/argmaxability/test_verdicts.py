@@ -11,6 +11,7 @@ import pytest
 
 from tests.argmaxability.oracles import all_sets
 from xpipe.argmaxability import Verdicts, check, verify
+from xpipe.argmaxability import verdicts as storing
 from xpipe.argmaxability.verdicts import read_verdicts, write_verdicts
 from xpipe.errors import DataError
 
@@ -71,3 +72,23 @@ def test_other_tables_are_refused(tmp_path):
     (tmp_path / "text.parquet").write_text("no")
     with pytest.raises(DataError, match="not a Parquet file"):
         read_verdicts(str(tmp_path / "text.parquet"))
+
+
+def test_rows_of_few_sets_are_written_a_group_at_a_time(verified, tmp_path, monkeypatch):
+    _, Y, verdicts = verified
+    member = np.random.default_rng(0).integers(0, 64, 50)
+    write_verdicts(str(tmp_path / "whole.parquet"), verdicts.take(member), Y[member].indptr, Y[member].indices)
+    monkeypatch.setattr(storing, "ROW_GROUP", 7)
+    write_verdicts(str(tmp_path / "groups.parquet"), verdicts, Y.indptr, Y.indices, member)
+    assert pq.ParquetFile(tmp_path / "groups.parquet").num_row_groups == 8
+    assert pq.read_table(tmp_path / "groups.parquet").equals(pq.read_table(tmp_path / "whole.parquet"))
+    assert same(read_verdicts(str(tmp_path / "groups.parquet")), verdicts.take(member))
+
+
+def test_bare_verdicts_count_the_same(verified):
+    _, _, verdicts = verified
+    bare = verdicts.bare().take([3, 3, 40])
+    assert bare.points.shape == (3, 0)
+    assert bare.status.tolist() == verdicts.status[[3, 3, 40]].tolist()
+    assert bare.one_argmaxable.tolist() == verdicts.one_argmaxable[[3, 3, 40]].tolist()
+    assert len(bare.multipliers_of(2)[0]) == 0

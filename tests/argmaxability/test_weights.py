@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from xpipe.argmaxability import read_weights
+from xpipe.argmaxability.weights import tensor_names
 from xpipe.errors import ConfigError, DataError
 
 W = np.random.default_rng(0).standard_normal((7, 3))
@@ -44,6 +45,13 @@ def test_safetensors(tmp_path, kind, dtype):
     found = read_weights(path, "fc.weight")
     assert found.dtype == np.dtype(dtype).newbyteorder("=")
     assert (found == stored).all()
+
+
+def test_names_of_tensors(tmp_path):
+    tensors = {"bias": ("F32", (2,), bytes(8)), "W": ("F32", (2, 1), bytes(8))}
+    assert tensor_names(write_safetensors(tmp_path / "m.safetensors", tensors)) == ["bias", "W"]
+    with pytest.raises(DataError, match="not a readable safetensors file"):
+        tensor_names(write_safetensors(tmp_path / "bad.safetensors", {}, header=b"{"))
 
 
 def test_bfloat16_is_widened(tmp_path):

@@ -26,6 +26,7 @@ from xpipe.formats.parquet import (
     read_about,
     read_matrix,
     read_split,
+    read_split_labels,
     write_dataset_part,
     write_labels,
     write_matrix,
@@ -128,6 +129,16 @@ def test_written_is_read(place, dataset):
     for row, features, labels in zip(rows, oracles.rows_of(X), oracles.rows_of(Y), strict=True):
         assert dict(zip(row.indices.tolist(), row.values.tolist(), strict=True)) == features
         assert dict(zip(row.labels.tolist(), row.label_scores.tolist(), strict=True)) == labels
+
+
+def test_labels_alone(tmp_path):
+    X, Y = random_rows(11)
+    folder = write_dataset(tmp_path / "d", X, Y, [0, 5, 5, 11])
+    both = read_split(folder)[1]
+    alone = read_split_labels(folder)
+    assert alone.shape == both.shape == Y.shape
+    for name in ("indptr", "indices", "data"):
+        assert (getattr(alone, name) == getattr(both, name)).all()
 
 
 def test_a_row_group_at_a_time(tmp_path):

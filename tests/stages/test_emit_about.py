@@ -62,7 +62,7 @@ def shared(tmp_path):
     return {
         "names": [str(tmp_path / "read"), "names"],
         "facts": FACTS,
-        "params": {"propensity_a": 0.5, "propensity_b": 1.0},
+        "params": {"propensity_a": 0.5, "propensity_b": 1.0, "label_order": "original"},
         "n_features": 20,
         "n_labels": 5,
         "train_labels": {"sentence": "the labels as read"},

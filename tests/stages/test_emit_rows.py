@@ -49,7 +49,13 @@ def test_renumber_labels(labels, data):
     numbers = np.where(np.array(frequency) > 0, np.cumsum(np.array(frequency) > 0) - 1, -1).astype(np.int32)
     found = emit_rows.renumber_labels(to_triple(labels), numbers)
     assert [array.dtype for array in found] == [np.int64, np.int32, np.float32]
-    assert oracles.rows_of(found) == oracles.renumber_labels(labels, frequency)
+    wanted = oracles.renumber_labels(labels, frequency)
+    assert oracles.rows_of(found) == wanted
+    place = np.array(data.draw(st.permutations(range(numbers.max(initial=0) + 1))), dtype=np.int32)
+    moved = emit_rows.renumber_labels(to_triple(labels), np.where(numbers >= 0, place[numbers], -1).astype(np.int32))
+    assert oracles.rows_of(moved) == [{int(place[label]): value for label, value in row.items()} for row in wanted]
+    rows = np.split(moved.indices, moved.indptr[1:-1])
+    assert all((np.diff(row) > 0).all() for row in rows)
 
 
 def test_label_map(tmp_path):
@@ -102,7 +108,7 @@ class Stored:
             "n_labels": 12,
             "splits": ["train", "test"],
             "seed": 5,
-            "params": {"rows_without_labels": rows_without_labels, "row_group": 3},
+            "params": {"rows_without_labels": rows_without_labels, "row_group": 3, "label_order": "original"},
         }
 
     def _write(self, folder: str, name: str, matrices: dict) -> tuple[list[dict], dict]:

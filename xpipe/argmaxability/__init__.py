@@ -34,6 +34,7 @@ PUBLIC = {
     "explain": "explanation",
     "Explanation": "explanation",
     "dft_matrix": "dft",
+    "find_dft_k": "dft",
     "sign_changes": "dft",
     "dft_argmaxable": "dft",
     "dft_certificate": "dft",

@@ -14,6 +14,8 @@ import numpy as np
 from xpipe.argmaxability.head import check_sets
 from xpipe.errors import ConfigError, DataError
 
+CLOSE = 1e-4  # of the size of an entry: cosines computed in float32 differ by less, learned columns by more
+
 
 def dft_matrix(n: int, k: int) -> np.ndarray:
     """The fixed weights of a DFT head, n x (2k + 1), float64, with orthonormal columns and rows of one norm.
@@ -29,6 +31,20 @@ def dft_matrix(n: int, k: int) -> np.ndarray:
     W[:, 1::2] = np.sqrt(2 / n) * np.cos(angles)
     W[:, 2::2] = np.sqrt(2 / n) * np.sin(angles)
     return W
+
+
+def find_dft_k(W: np.ndarray) -> int | None:
+    """The largest k whose dft_matrix(n, k) the first 2k + 1 columns of W are, float32 or not; None where there is none.
+
+    Columns after them are slack: with inputs of 0 there, every set with at most 2k sign changes stays argmaxable.
+    """
+    n, d = W.shape
+    most = (min(n, d) - 1) // 2
+    if most < 0:
+        return None
+    same = np.abs(W[:, : 2 * most + 1] - dft_matrix(n, most)).max(axis=0) <= CLOSE * np.sqrt(2 / n)
+    first_other = 2 * most + 1 if same.all() else int(same.argmin())
+    return (first_other - 1) // 2 if first_other else None
 
 
 def _check_size(n: int, k: int) -> None:

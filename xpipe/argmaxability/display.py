@@ -1,4 +1,4 @@
-"""The tables and sentences at the end of `xpipe verify`. Computes nothing it could be wrong about."""
+"""The tables and sentences at the end of `xpipe verify` and of runs that verify. Computes nothing it may get wrong."""
 
 from __future__ import annotations
 
@@ -28,6 +28,26 @@ def show_verdicts(lines: list[Line], eps: float, n_distinct: int, seconds: float
     console.print(table)
     rate = n_distinct / seconds if seconds else 0
     console.print(f"{n_distinct:,} distinct sets in {format_seconds(seconds)}, {rate:,.0f} a second; verdicts: {out}")
+
+
+def show_heads(summary: dict) -> None:
+    """A line a head of what stage verify found: how many rows of the split it can produce, and how narrowly."""
+    above, one = f"radius > {summary['eps']:g}", "radius >= 1"
+    has_dft = any("dft" in head for head in summary["heads"])
+    numbers = ("inputs", "sets", above, one, "never", "undecided", "median radius", *(["by sign changes"] * has_dft))
+    title = f"label sets of {summary['split']} that heads can produce"
+    table = new_table("head", *numbers, numbers=numbers, title=title)
+    for head in summary["heads"]:
+        median = f"{head['radii']['p50']:.3g}" if head["radii"] else "-"
+        counts = [head[name] for name in ("sets", "argmaxable", "one_argmaxable", "unargmaxable", "undecided")]
+        cells = [str(head["inputs"]), *(f"{count:,}" for count in counts), median]
+        if has_dft:
+            cells.append(f"{head['dft']['guaranteed']:,}" if "dft" in head else "-")
+        table.add_row(head["name"], *cells)
+    console = new_console()
+    console.print(table)
+    if summary["unseen_occurrences"]:
+        console.print(f"{summary['unseen_occurrences']:,} occurrences of labels that training never saw were left out")
 
 
 def _share(count: int, total: int) -> str:

@@ -5,6 +5,7 @@ Holds no arithmetic: what a certificate proves is in `certificate`.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 
@@ -78,6 +79,16 @@ class Verdicts:
             multipliers=self.multipliers[places],
         )
 
+    def bare(self) -> Verdicts:
+        """The same verdicts without their certificates: what counting needs, in little memory."""
+        return dataclasses.replace(
+            self,
+            points=np.empty((len(self), 0)),
+            multiplier_ptr=np.zeros(len(self) + 1, dtype=np.int64),
+            multiplier_labels=self.multiplier_labels[:0],
+            multipliers=self.multipliers[:0],
+        )
+
     @staticmethod
     def concatenate(parts: Sequence[Verdicts]) -> Verdicts:
         """Verdicts of one head, one part after the other."""
@@ -89,17 +100,18 @@ class Verdicts:
         pointer = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         return Verdicts(**columns, multiplier_ptr=pointer, eps=parts[0].eps, box=parts[0].box)
 
-    def to_table(self, indptr: np.ndarray, indices: np.ndarray) -> pa.Table:
+    def to_table(self, indptr: np.ndarray, indices: np.ndarray, first: int = 0) -> pa.Table:
         """A row a set: set, labels, status, radius_lower, radius_upper, point, multiplier_labels, multipliers.
 
-        indptr, indices: the label sets. Points are null where there is none; eps, box and d are in the schema.
+        indptr, indices: the label sets; first: the number of the first one. Points are null where there is none;
+        eps, box and d are in the schema.
         """
         n_sets, d = self.points.shape
         known = ~np.isnan(self.points[:, 0])
         offsets = pa.array(np.concatenate([[0], np.cumsum(np.where(known, d, 0))]), pa.int32())
         points = pa.ListArray.from_arrays(offsets, pa.array(self.points[known].ravel()), mask=pa.array(~known))
         columns = {
-            "set": pa.array(np.arange(n_sets), pa.int64()),
+            "set": pa.array(np.arange(first, first + n_sets), pa.int64()),
             "labels": _lists(indptr, indices, pa.int32()),
             "status": pa.DictionaryArray.from_arrays(pa.array(self.codes, pa.int8()), pa.array(STATUSES.tolist())),
             "radius_lower": pa.array(self.radius_lower),
@@ -140,10 +152,26 @@ def _lists(indptr: np.ndarray, values: np.ndarray, kind: pa.DataType) -> pa.List
     return pa.ListArray.from_arrays(pa.array(indptr, pa.int32()), pa.array(values, kind))
 
 
-def write_verdicts(path: str, verdicts: Verdicts, indptr: np.ndarray, indices: np.ndarray) -> None:
-    """Write a Parquet file, complete or not at all; the same verdicts give the same bytes."""
-    with files.open_write(path) as stream:
-        pq.write_table(verdicts.to_table(indptr, indices), stream, row_group_size=ROW_GROUP, compression="zstd")
+def write_verdicts(
+    path: str, verdicts: Verdicts, indptr: np.ndarray, indices: np.ndarray, member: np.ndarray | None = None
+) -> None:
+    """Write a Parquet file, complete or not at all; the same verdicts give the same bytes.
+
+    indptr, indices: the label sets of the verdicts. member: which of them each row of the file is (default: one each);
+    rows are made a row group at a time, so that many rows of few sets need little memory.
+    """
+    member = np.arange(len(verdicts)) if member is None else member
+    with files.open_write(path) as stream, contextlib.ExitStack() as stack:
+        writer = None
+        for first in range(0, max(len(member), 1), ROW_GROUP):
+            rows = member[first : first + ROW_GROUP]
+            lengths = np.diff(indptr)[rows]
+            pointer = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+            places = np.repeat(indptr[rows] - pointer[:-1], lengths) + np.arange(pointer[-1])
+            table = verdicts.take(rows).to_table(pointer, indices[places], first)
+            if writer is None:
+                writer = stack.enter_context(pq.ParquetWriter(stream, table.schema, compression="zstd"))
+            writer.write_table(table)
 
 
 def read_verdicts(path: str) -> Verdicts:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import os
 import zipfile
 import zlib
+from collections.abc import Iterator
+from typing import IO
 
 import numpy as np
 
@@ -16,6 +19,12 @@ from xpipe.errors import ConfigError, DataError
 LONGEST_HEADER = 1 << 26
 # BF16 has no numpy type: its two bytes are the upper half of a float32
 TENSOR_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4"}
+
+
+def tensor_names(path: str) -> list[str]:
+    """Names of the arrays in a `.safetensors` file. Raises DataError for another file."""
+    with files.open_read(path) as stream, _readable(path):
+        return list(_read_header(stream, files.size(path))[0])
 
 
 def read_weights(path: str, key: str | None = None) -> np.ndarray:
@@ -80,28 +89,38 @@ def _choose(path: str, key: str | None, shapes: dict[str, str]) -> str:
 
 def _read_safetensors(path: str, key: str | None) -> np.ndarray:
     """The format: 8 bytes of header length (little-endian), a JSON header, then the tensors' bytes at its offsets."""
-    try:
-        size = files.size(path)
-        with files.open_read(path) as stream:
-            length = int.from_bytes(stream.read(8), "little")
-            if not 2 <= length <= min(LONGEST_HEADER, size - 8):
-                raise ValueError(f"a header of {length:,} bytes in a file of {size:,}")
-            header = json.loads(stream.read(length))
-            tensors = {name: tensor for name, tensor in header.items() if name != "__metadata__"}
-            shapes = {name: "x".join(map(str, tensor["shape"])) for name, tensor in tensors.items()}
-            tensor = tensors[_choose(path, key, shapes)]
-            begin, end = tensor["data_offsets"]
-            kind = tensor["dtype"]
-            if kind not in TENSOR_TYPES:
-                raise ValueError(f"numbers of type {kind}, not one of {', '.join(TENSOR_TYPES)}")
-            dtype = np.dtype(TENSOR_TYPES[kind])
-            count = int(np.prod(tensor["shape"], dtype=np.int64))
-            if not 0 <= begin <= end <= size - 8 - length or end - begin != count * dtype.itemsize:
-                raise ValueError(f"bytes {begin}..{end} cannot hold {shapes[_choose(path, key, shapes)]} numbers")
-            stream.seek(8 + length + begin)
-            array = np.frombuffer(stream.read(end - begin), dtype=dtype).reshape(tensor["shape"])
-    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:  # JSON and UTF-8 errors are ValueErrors
-        raise DataError("this is not a readable safetensors file", where=path, why=str(error)) from error
+    size = files.size(path)
+    with files.open_read(path) as stream, _readable(path):
+        tensors, start = _read_header(stream, size)
+        shapes = {name: "x".join(map(str, tensor["shape"])) for name, tensor in tensors.items()}
+        tensor = tensors[_choose(path, key, shapes)]
+        begin, end = tensor["data_offsets"]
+        kind = tensor["dtype"]
+        if kind not in TENSOR_TYPES:
+            raise ValueError(f"numbers of type {kind}, not one of {', '.join(TENSOR_TYPES)}")
+        dtype = np.dtype(TENSOR_TYPES[kind])
+        count = int(np.prod(tensor["shape"], dtype=np.int64))
+        if not 0 <= begin <= end <= size - start or end - begin != count * dtype.itemsize:
+            raise ValueError(f"bytes {begin}..{end} cannot hold {shapes[_choose(path, key, shapes)]} numbers")
+        stream.seek(start + begin)
+        array = np.frombuffer(stream.read(end - begin), dtype=dtype).reshape(tensor["shape"])
     if kind == "BF16":
         return (array.astype(np.uint32) << 16).view(np.float32)
     return array.astype(dtype.newbyteorder("="))
+
+
+def _read_header(stream: IO[bytes], size: int) -> tuple[dict[str, dict], int]:
+    """(what the header says of every tensor, where their bytes begin). Raises ValueError for another file."""
+    length = int.from_bytes(stream.read(8), "little")
+    if not 2 <= length <= min(LONGEST_HEADER, size - 8):
+        raise ValueError(f"a header of {length:,} bytes in a file of {size:,}")
+    header = json.loads(stream.read(length))
+    return {name: tensor for name, tensor in header.items() if name != "__metadata__"}, 8 + length
+
+
+@contextlib.contextmanager
+def _readable(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:  # JSON and UTF-8 errors are ValueErrors
+        raise DataError("this is not a readable safetensors file", where=path, why=str(error)) from error

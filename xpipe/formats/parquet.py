@@ -191,6 +191,16 @@ def read_split(folder: str, split: str = "train") -> tuple[sp.csr_matrix, sp.csr
     return _matrix(features, about["n_features"], folder), _matrix(labels, about["n_labels"], folder)
 
 
+def read_split_labels(folder: str, split: str = "train") -> sp.csr_matrix:
+    """Y of an emitted dataset's split as in `read_split`; the features are not read."""
+    pieces = []
+    for path in dataset_files(folder, split):
+        with _open(path, _DATASET) as parquet:
+            table = parquet.read(columns=["labels", "label_scores"])
+            pieces.append(_triple(table, "labels", "label_scores", path))
+    return _matrix(concatenate(pieces), read_about(folder)["n_labels"], folder)
+
+
 def write_matrix(path: str, matrix: sp.csr_matrix) -> None:
     """Any sparse matrix as one Parquet file: sample, indices, values, with n_columns in the schema."""
     triple = to_triple(canonical(matrix, path))

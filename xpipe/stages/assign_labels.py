@@ -16,7 +16,8 @@ from xpipe.errors import StageError
 from xpipe.formats.parts import concatenate, read_part, slice_rows, write_part
 from xpipe.grouping import spread_labels
 from xpipe.sparse import Triple, canonical, to_matrix, to_triple
-from xpipe.stages.label_chunks import MEAN, groups_of, read_array, rows_of_samples, whole
+from xpipe.stages.arrays import read_array
+from xpipe.stages.label_chunks import MEAN, groups_of, rows_of_samples, whole
 from xpipe.stages.matrices import open_matrix, part_path
 from xpipe.stages.read_rows import entry_of
 

@@ -22,6 +22,7 @@ class EmitParams(Params):
 
     datasets: list[Literal["tree", "heads"]] = ["tree", "heads"]
     formats: list[Literal["parquet", "xmc", "npz", "svmlight"]] = ["parquet"]
+    label_order: Literal["original", "cooccurrence"] = "original"  # of heads/; the latter has fewest sign changes
     rows_without_labels: Literal["keep", "drop"] = "keep"
     row_group: int = Field(default=256, ge=1)  # rows of a Parquet row group in heads/: one minibatch
     propensity_a: float = Field(default=0.55, gt=0)
@@ -89,6 +90,9 @@ def run(context: Any) -> Produced:
     n_train = rows_of(features, "train")
     (survey,) = context.map("survey", survey_labels, [{"unit": "labels", "rows": n_train}], shared)
     shared["facts"] = facts = survey["result"]
+    if params.label_order != "original" and "heads" in params.datasets and "parquet" in params.formats:
+        (ordered,) = context.map("order", order_labels, [{"unit": "order", "rows": n_train}], shared)
+        facts["sign_changes"] = ordered["result"]
 
     entries: list[dict] = []
     summary_datasets: dict[str, dict] = {}
@@ -121,6 +125,7 @@ def run(context: Any) -> Produced:
         "labels_from": shared["train_labels"]["sentence"],
         "k": facts["k"],
         "filtered": facts["filtered"],
+        **({"sign_changes": facts["sign_changes"]} if "sign_changes" in facts else {}),
         "datasets": summary_datasets,
     }
     return Produced({DATASETS: (entries, {"splits": splits})}, summary, scratch=("survey",))
@@ -171,6 +176,12 @@ def survey_labels(folder: str, units: list[dict], shared: dict) -> Iterator[tupl
     from xpipe.stages import emit_rows
 
     yield units[0]["unit"], *emit_rows.survey(folder, shared)
+
+
+def order_labels(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
+    from xpipe.stages import emit_order
+
+    yield units[0]["unit"], *emit_order.order(folder, shared)
 
 
 def write_parts(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import math
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from xpipe import files
 from xpipe.formats.parquet import DATASET_FORMAT, write_labels
 from xpipe.metrics.propensity import propensity_formula
-from xpipe.stages.emit_rows import FREQUENCY
+from xpipe.stages.emit_rows import has_own_order, kept_labels
 from xpipe.store import dump_json
 
 
@@ -31,17 +30,10 @@ def label_names(shared: dict) -> list[str] | None:
     return json.loads(files.read_bytes(path)) if files.exists(path) else None
 
 
-def kept_labels(folder: str) -> tuple[np.ndarray, np.ndarray]:
-    """(original numbers, frequencies) of the labels that stay."""
-    frequency = np.load(io.BytesIO(files.read_bytes(files.join(folder, FREQUENCY))), allow_pickle=False)
-    original = np.flatnonzero(frequency > 0)
-    return original, frequency[original]
-
-
 def describe_dataset(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
     """Write labels.parquet and dataset.json of tree/ or heads/; gives their files and a summary."""
     dataset, facts, params = unit["unit"], shared["facts"], shared["params"]
-    original, frequency = kept_labels(folder)
+    original, frequency = kept_labels(folder, has_own_order(dataset, shared))
     names = label_names(shared)
     columns: dict[str, np.ndarray | list] = {
         "label": np.arange(len(original), dtype=np.int32),
@@ -83,7 +75,9 @@ def describe_dataset(folder: str, unit: dict, shared: dict) -> tuple[list[dict],
         vectors = [{**part, "path": part["path"].removeprefix(top + "/")} for part in unit["vectors"]]
         about["label_embedding"] = {"parts": vectors}
     if dataset == "heads":
-        about["label_order"] = "original"
+        about["label_order"] = params["label_order"]
+        if "sign_changes" in facts:
+            about["sign_changes"] = facts["sign_changes"]
         about["dft_initial_bias"] = initial_bias(facts["labels_kept"], facts["k"])
     content = dump_json(about)
     path = f"{top}/dataset.json"

@@ -11,8 +11,8 @@ from xpipe import files
 from xpipe.formats.npz import write_npz
 from xpipe.formats.xmc_text import format_blocks
 from xpipe.sparse import Triple
-from xpipe.stages.emit_about import kept_labels, label_names
-from xpipe.stages.emit_rows import emitted_rows
+from xpipe.stages.emit_about import label_names
+from xpipe.stages.emit_rows import emitted_rows, kept_labels
 from xpipe.stages.matrices import open_matrix
 from xpipe.store import dump_json
 

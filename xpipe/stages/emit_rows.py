@@ -18,9 +18,11 @@ from xpipe.formats.parts import PartedMatrix, slice_rows, take_rows
 from xpipe.grouping import spread_labels
 from xpipe.seeding import permutation
 from xpipe.sparse import Triple, row_norms, to_matrix, to_triple
+from xpipe.stages.arrays import read_array
 from xpipe.stages.matrices import open_matrix
 
 FREQUENCY = "survey/frequency.npy"
+ORDER = "survey/order.npy"  # of the labels of heads/, where the params ask for another than the original one
 PERCENTILES = (50, 90, 95, 99, 100)
 
 
@@ -105,22 +107,40 @@ def survey(folder: str, shared: dict) -> tuple[list[dict], dict]:
     return [entry], facts
 
 
-@lru_cache(maxsize=4)
-def label_map(folder: str) -> np.ndarray:
-    """New number of each original label; -1 for the filtered ones."""
-    import io
+def has_own_order(dataset: str, shared: dict) -> bool:
+    """Whether the labels of this dataset are in the order of ORDER."""
+    return dataset == "heads" and shared["params"]["label_order"] != "original"
 
-    frequency = np.load(io.BytesIO(files.read_bytes(files.join(folder, FREQUENCY))), allow_pickle=False)
-    numbers = np.cumsum(frequency > 0) - 1
-    return np.where(frequency > 0, numbers, -1).astype(np.int32)
+
+@lru_cache(maxsize=4)
+def kept_labels(folder: str, ordered: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """(original numbers, frequencies) of the labels that stay, in the order of their new numbers."""
+    frequency = read_array(folder, FREQUENCY)
+    original = np.flatnonzero(frequency > 0)
+    if ordered:
+        original = original[read_array(folder, ORDER)]
+    return original, frequency[original]
+
+
+@lru_cache(maxsize=4)
+def label_map(folder: str, ordered: bool = False) -> np.ndarray:
+    """New number of each original label; -1 for the filtered ones."""
+    original, _ = kept_labels(folder, ordered)
+    numbers = np.full(len(read_array(folder, FREQUENCY)), -1, dtype=np.int32)
+    numbers[original] = np.arange(len(original))
+    return numbers
 
 
 def renumber_labels(labels: Triple, numbers: np.ndarray) -> Triple:
-    """Labels under their new numbers; filtered ones go. The order of labels is kept, so rows stay sorted."""
+    """Labels under their new numbers, ascending in every row; filtered ones go."""
     mapped = numbers[labels.indices]
     keep = mapped >= 0
-    kept_before = np.concatenate([[0], np.cumsum(keep)])
-    return Triple(kept_before[labels.indptr].astype(np.int64), mapped[keep], labels.values[keep])
+    indptr = np.concatenate([[0], np.cumsum(keep)])[labels.indptr].astype(np.int64)
+    mapped, values = mapped[keep], labels.values[keep]
+    if (np.diff(numbers[numbers >= 0]) < 0).any():  # another order than the labels had
+        order = np.lexsort((mapped, np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))))
+        mapped, values = mapped[order], values[order]
+    return Triple(indptr, mapped, values)
 
 
 def normalise_rows(features: Triple) -> Triple:
@@ -143,7 +163,9 @@ def write_vectors(folder: str, unit: dict, shared: dict) -> dict:
     return {"path": path, **facts}
 
 
-def emitted_rows(folder: str, shared: dict, split: str, rows: np.ndarray) -> tuple[np.ndarray, Triple, Triple]:
+def emitted_rows(
+    folder: str, shared: dict, split: str, rows: np.ndarray, ordered: bool = False
+) -> tuple[np.ndarray, Triple, Triple]:
     """(samples, features, labels) of the rows asked for, labels renumbered; rows dropped where the params say so."""
     features: PartedMatrix = open_matrix(shared["features"], split)
     source = LabelRows(shared, split)
@@ -151,7 +173,7 @@ def emitted_rows(folder: str, shared: dict, split: str, rows: np.ndarray) -> tup
     label_samples, own = source.matrix.take(rows)
     if not np.array_equal(samples, label_samples):
         raise StageError(f"features and labels of split {split} are not of the same samples", fix="xpipe clean --all")
-    labels = renumber_labels(source.of(own), label_map(folder))
+    labels = renumber_labels(source.of(own), label_map(folder, ordered))
     if shared["params"]["rows_without_labels"] == "drop":
         keep = np.flatnonzero(np.diff(labels.indptr) > 0)
         samples, taken, labels = samples[keep], take_rows(taken, keep), take_rows(labels, keep)
@@ -178,7 +200,7 @@ def dataset_parts(folder: str, units: list[dict], shared: dict) -> Iterator[tupl
 def _write_files(folder: str, units: list[dict], shared: dict, rows: np.ndarray) -> Iterator[tuple[dict, dict]]:
     """The rows of some units of one dataset and split, read together and cut into their files."""
     dataset, split = units[0]["dataset"], units[0]["split"]
-    samples, features, labels = emitted_rows(folder, shared, split, rows)
+    samples, features, labels = emitted_rows(folder, shared, split, rows, has_own_order(dataset, shared))
     if dataset == "tree":
         features = normalise_rows(features)
     start = 0

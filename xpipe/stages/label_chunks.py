@@ -11,7 +11,6 @@ from functools import lru_cache
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe import files
 from xpipe.sparse import to_matrix
 from xpipe.stages.emit_rows import normalise_rows
 from xpipe.stages.matrices import open_matrix
@@ -73,7 +72,3 @@ def rows_of_samples(shared: dict, samples: np.ndarray) -> sp.csr_matrix:
     """Their feature rows, of length 1."""
     stored = open_matrix(shared["features"], "train")
     return to_matrix(normalise_rows(stored.take(samples)[1]), stored.n_columns)
-
-
-def read_array(folder: str, path: str) -> np.ndarray:
-    return np.load(io.BytesIO(files.read_bytes(files.join(folder, path))), allow_pickle=False)

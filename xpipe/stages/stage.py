@@ -81,7 +81,8 @@ class Stage:
 
     `reads` names artifacts: "a|b+c" means the first alternative (a, else b and c together) that earlier stages write;
     a trailing "?" means it may be absent. `version` goes up when the output for the same input changes.
-    `provides(params)` narrows `writes` to what this pipeline really gets. `identity(params, inputs, store)` is what
+    `needs(params)` narrows `reads`, and `provides(params)` narrows `writes`, to what this pipeline really has;
+    `instead` says what else helps where nobody writes what it reads. `identity(params, inputs, store)` is what
     the output depends on besides inputs, seed and version: never a path. `exports` lists artifacts that are laid out
     in the run's folder. `compile` compiles the stage's kernels once, before local workers, who share the machine's
     cache of compiled code, would all do it at the same time.
@@ -97,8 +98,10 @@ class Stage:
     seeded: bool = False
     exports: tuple[str, ...] = ()
     enabled: Callable[[Any], bool] = _switched_on
+    needs: Callable[[Any], tuple[str, ...]] | None = None
     provides: Callable[[Any], tuple[str, ...]] | None = None
     identity: Callable[[Any, dict, Any], dict] = _whole_section
     estimate: Callable[[Any, dict], Estimate] = _unknown
     compile: Callable[[], None] = _nothing
     counts: str = "rows"  # what its progress counts
+    instead: str = ""

@@ -5,7 +5,6 @@ Knows nothing of Dask; the algorithm is `trees`.
 
 from __future__ import annotations
 
-import io
 from functools import lru_cache
 
 import numpy as np
@@ -13,6 +12,7 @@ import scipy.sparse as sp
 
 from xpipe import files
 from xpipe.formats.parquet import read_label_embedding, read_split
+from xpipe.stages.arrays import packed, unpacked
 from xpipe.stages.read_rows import entry_of
 from xpipe.trees import (
     LabelTree,
@@ -108,14 +108,3 @@ def join(folder: str, shared: dict) -> tuple[list[dict], dict]:
     tree.save(target)
     entry = {"path": MODEL_FILE, "bytes": files.size(target), "sha256": files.sha256(target)}
     return [entry], {"weights": sum(len(unit.weights) for unit in found), "bytes": entry["bytes"]}
-
-
-def packed(arrays: dict[str, np.ndarray]) -> bytes:
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    return buffer.getvalue()
-
-
-def unpacked(folder: str, path: str) -> dict[str, np.ndarray]:
-    with np.load(io.BytesIO(files.read_bytes(files.join(folder, path))), allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
