@@ -31,8 +31,8 @@ class TreeOptions:
     loss: Loss = "squared_hinge"
     cost: float = 0.7
     bias: float = 1.0
-    tolerance: float = 0.1
-    max_rounds: int = 20
+    tolerance: float = 0.01
+    max_rounds: int = 100
     threshold: float = 0.1
     normalize: bool = True
     seed: int = 0
