@@ -28,7 +28,7 @@ from xpipe.formats.parts import concatenate
 from xpipe.heads.targets import Targets
 from xpipe.sparse import Triple
 
-WINDOW_ROWS = 16_384  # rows to shuffle together unless told: some tens of megabytes
+WINDOW_ROWS = 8192  # rows to shuffle together unless told: some tens of megabytes
 WINDOW_BATCHES = 8  # at least, so that a window's batches differ in size by little
 
 
@@ -58,7 +58,7 @@ class ParquetBatches(IterableDataset):
 
     folder: an emitted heads/ (or tree/) folder or URL; split: one of its splits. shuffle: a new order every epoch (see
     `set_epoch`); without it rows come as they are stored. window: row groups shuffled together, by default so many
-    that they hold 16,384 rows and 8 batches. validation: share of the rows held out, by a hash of sample number and
+    that they hold 8,192 rows and 8 batches. validation: share of the rows held out, by a hash of sample number and
     seed; role says whether to give the others ("train") or those ("validation"). prefetch: read the next window while
     this one is used.
     Raises ConfigError for options out of range, DataError where the dataset is not there or damaged.
