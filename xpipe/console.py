@@ -83,6 +83,13 @@ def describe(stage: str, summary: dict) -> str:
     if stage == "train":
         shape = f"{summary['trees']} trees of {summary['levels']} levels for {summary['labels']:,} labels"
         return f"{shape}; {summary['weights']:,} weights, {format_bytes(summary['bytes'])}"
+    if stage == "train_heads":
+        return "; ".join(
+            f"{head['name']}: epoch {head['best_epoch']} of {head['epochs']}"
+            + (f", held-out nDCG@5 {head['validation_ndcg']:.3f}" if "validation_ndcg" in head else "")
+            + f", {head['parameters']['head']:,} parameters"
+            for head in summary["heads"]
+        )
     if stage == "evaluate":
         found = summary["precision"]
         ranks = [rank for rank in (1, 3, 5) if rank <= len(found)]

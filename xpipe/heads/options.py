@@ -38,7 +38,7 @@ class TrainOptions:
     epochs: int = 30
     patience: int = 3
     batch_size: int = 256
-    learning_rate: float = 1e-3
+    learning_rate: float = 1e-2
     weight_decay: float = 0.01
     validation: float = 0.1
     criterion: Criterion = "ndcg"
@@ -65,6 +65,6 @@ class TrainOptions:
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"`{name}` must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
 
-    def decisive(self) -> dict[str, Any]:
-        """The options as plain JSON values: a checkpoint of others is not gone on with."""
-        return asdict(self)
+    def decisive(self, device: str) -> dict[str, Any]:
+        """The options as plain JSON values, with the device that was chosen: checkpoints of others are refused."""
+        return {**asdict(self), "device": device}

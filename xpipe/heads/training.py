@@ -108,7 +108,7 @@ class _Run:
         self.checkpoint = None
         if checkpoint is not None:
             digests = [part["sha256"] for part in read_about(folder)["splits"]["train"]["parts"]]
-            self.checkpoint = Checkpoint(checkpoint, {"options": options.decisive(), "parts": digests})
+            self.checkpoint = Checkpoint(checkpoint, {"options": options.decisive(device.type), "parts": digests})
             self.resume()
 
     def finish(self) -> Trained:

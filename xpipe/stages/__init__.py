@@ -11,7 +11,8 @@ from xpipe.stages.read import READ
 from xpipe.stages.stage import Params, Stage
 from xpipe.stages.synth import SYNTH
 from xpipe.stages.train import TRAIN
+from xpipe.stages.train_heads import TRAIN_HEADS
 
-STAGES: tuple[Stage, ...] = (SYNTH, READ, GROUP, EMBED, ASSIGN, EMIT, TRAIN, EVALUATE)
+STAGES: tuple[Stage, ...] = (SYNTH, READ, GROUP, EMBED, ASSIGN, EMIT, TRAIN, TRAIN_HEADS, EVALUATE)
 
 __all__ = ["STAGES", "Params", "Stage"]

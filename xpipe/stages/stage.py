@@ -58,6 +58,8 @@ class Context(Protocol):
 
     def warn(self, text: str) -> None: ...
 
+    def note(self, text: str) -> None: ...
+
 
 def _whole_section(params: Any, inputs: dict, store: Any) -> dict:
     return params.model_dump(mode="json")
@@ -84,7 +86,7 @@ class Stage:
     `provides(params)` narrows `writes` to what this pipeline really gets. `identity(params, inputs, store)` is what
     the output depends on besides inputs, seed and version: never a path. `exports` lists artifacts that are laid out
     in the run's folder. `compile` compiles the stage's kernels once, before local workers, who share the machine's
-    cache of compiled code, would all do it at the same time.
+    cache of compiled code, would all do it at the same time. `packages` must be installed: xpipe's `extra` has them.
     """
 
     name: str
@@ -102,3 +104,5 @@ class Stage:
     estimate: Callable[[Any, dict], Estimate] = _unknown
     compile: Callable[[], None] = _nothing
     counts: str = "rows"  # what its progress counts
+    packages: tuple[str, ...] = ()
+    extra: str = ""
