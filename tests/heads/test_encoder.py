@@ -9,7 +9,7 @@ import torch
 from tests.heads.datasets import make_rows
 from xpipe.errors import ConfigError
 from xpipe.heads.batches import Batch
-from xpipe.heads.encoder import SparseEncoder, WeightedSum, unit_rows
+from xpipe.heads.encoder import SparseEncoder, WeightedSum, sum_by_index, sum_by_scipy, unit_rows
 from xpipe.heads.targets import Targets
 
 
@@ -49,6 +49,15 @@ def test_gradients_are_exact():
     values = torch.tensor([0.5, -1.0, 2.0, 1.5, 0.25], dtype=torch.float64)
     vectors = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda V: WeightedSum.apply(V, offsets, indices, values), [vectors])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_both_ways_back_agree(dtype):
+    X, _ = make_rows(30)
+    batch = batch_of(X)
+    arguments = X.shape[1], batch.offsets, batch.indices, batch.values, torch.randn(30, 5, dtype=dtype)
+    torch.testing.assert_close(sum_by_scipy(*arguments), sum_by_index(*arguments))
+    assert sum_by_scipy(*arguments).dtype == dtype
 
 
 def test_rows_get_length_one():

@@ -88,13 +88,23 @@ class WeightedSum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor):
         (gradient,) = gradients
-        offsets, indices, values = ctx.saved_tensors
-        if gradient.device.type == "cpu":  # see above: much faster than torch's own on one core, and in a fixed order
-            entries = values.numpy(), indices.numpy(), offsets.numpy()
-            rows = sp.csr_matrix((gradient.shape[0], ctx.n_features), dtype=entries[0].dtype)
-            rows.data, rows.indices, rows.indptr = entries
-            return torch.from_numpy(rows.T @ gradient.contiguous().numpy()).to(gradient.dtype), None, None, None
-        found = gradient.new_zeros(ctx.n_features, gradient.shape[1])
-        owners = torch.repeat_interleave(torch.diff(offsets))
-        found.index_add_(0, indices, gradient[owners] * values[:, None].to(gradient.dtype))
-        return found, None, None, None
+        sums = sum_by_scipy if gradient.device.type == "cpu" else sum_by_index
+        return sums(ctx.n_features, *ctx.saved_tensors, gradient), None, None, None
+
+
+def sum_by_scipy(
+    n_features: int, offsets: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, gradient: torch.Tensor
+) -> torch.Tensor:
+    """What rows pass back to their features' vectors, [n_features, width]; sums in a fixed order, on one thread."""
+    rows = sp.csr_matrix((gradient.shape[0], n_features), dtype=values.numpy().dtype)
+    rows.data, rows.indices, rows.indptr = values.numpy(), indices.numpy(), offsets.numpy()
+    return torch.from_numpy(rows.T @ gradient.contiguous().numpy()).to(gradient.dtype)
+
+
+def sum_by_index(
+    n_features: int, offsets: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, gradient: torch.Tensor
+) -> torch.Tensor:
+    """The same on any device."""
+    owners = torch.repeat_interleave(torch.diff(offsets))
+    passed = gradient[owners] * values[:, None].to(gradient.dtype)
+    return gradient.new_zeros(n_features, gradient.shape[1]).index_add_(0, indices, passed)

@@ -17,14 +17,14 @@ from xpipe import files
 from xpipe.errors import ConfigError
 from xpipe.stages.head_params import HeadParams, names_of
 from xpipe.stages.matrices import rows_of
-from xpipe.stages.read_rows import entry_of
 from xpipe.stages.stage import Estimate, Produced, Stage
 from xpipe.stages.train import TrainParams
-from xpipe.store import dump_json
+from xpipe.store import RECEIPTS, dump_json
 from xpipe.units import format_seconds
 
 MODELS = "head_models"
 CHECKPOINTS = "checkpoints"
+STEP = "heads"
 NOTE_SECONDS = 10.0  # between two looks at how far training is
 DEVICES = {"cpu": "cpu", "gpu": "cuda", "auto": "auto"}
 
@@ -61,7 +61,7 @@ def run(context: Any) -> Produced:
         for name, head in zip(names_of(params.heads), params.heads, strict=True)
     ]
     with watching(context.folder, units, context.note):
-        trained = context.map("heads", train_units, units, shared, apart=True)
+        trained = context.map(STEP, train_units, units, shared, apart=True)
     entries = [entry for receipt in trained for entry in receipt["files"]]
     about = {"heads": [receipt["result"]["head"] for receipt in trained]}
     summary = {"heads": [{**receipt["result"]["head"], **receipt["result"]["course"]} for receipt in trained]}
@@ -72,6 +72,7 @@ def train_units(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[
     """Train heads: their model, weights for `verify`, and history."""
     from xpipe.formats.parquet import read_about
     from xpipe.heads import TrainOptions, train_head
+    from xpipe.stages.read_rows import entry_of
 
     about = read_about(shared["dataset"])
     for unit in units:
@@ -102,16 +103,18 @@ def watching(folder: str, units: list[dict], note: Callable[[str], None]) -> Ite
     before = {unit["unit"]: len(read_history(folder, unit["unit"])) for unit in units}  # of an interrupted run
 
     def watch() -> None:
-        started = time.monotonic()
-        told = dict(before)
+        told, since = dict(before), dict.fromkeys(before, time.monotonic())
         while not stop.wait(NOTE_SECONDS):
-            for unit in units:
-                name, epochs = unit["unit"], unit["params"]["epochs"]
+            done = files.listing(files.join(folder, RECEIPTS, STEP))
+            for unit in [unit for unit in units if f"{unit['unit']}.json" not in done]:
+                name, epochs, now = unit["unit"], unit["params"]["epochs"], time.monotonic()
                 history = read_history(folder, name)
+                if len(history) == before[name]:
+                    since[name] = now  # it waits for a worker, or is in its first epoch
                 if len(history) <= told[name]:
                     continue
                 told[name] = len(history)
-                an_epoch = (time.monotonic() - started) / (len(history) - before[name])
+                an_epoch = (now - since[name]) / (len(history) - before[name])
                 left = format_seconds(an_epoch * (epochs - len(history)))
                 note(f"{name}: epoch {len(history)} of {epochs}, {in_words(history[-1])}, at most {left} left")
 
