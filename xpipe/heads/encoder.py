@@ -88,8 +88,9 @@ class WeightedSum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor):
         (gradient,) = gradients
+        offsets, indices, values = ctx.saved_tensors
         sums = sum_by_scipy if gradient.device.type == "cpu" else sum_by_index
-        return sums(ctx.n_features, *ctx.saved_tensors, gradient), None, None, None
+        return sums(ctx.n_features, offsets, indices, values, gradient), None, None, None
 
 
 def sum_by_scipy(
