@@ -49,7 +49,7 @@ def test_float32_too(x, k):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_many_labels(k, scale, dtype):
     torch.manual_seed(0)
-    x = (torch.randn(7, 2000, dtype=dtype) * scale - 3)
+    x = torch.randn(7, 2000, dtype=dtype) * scale - 3
     y = lml_projection(x, k)
     assert y.dtype == dtype
     sums = y.double().sum(1).numpy()
