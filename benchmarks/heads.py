@@ -4,8 +4,8 @@
 
 1. DFT: forward and backward of W_DFT x by inverse FFT, by the whole matrix, by blocks of it, and by the route that the
    layer takes by itself. Goal: that one at most 10 % slower than the better of FFT and matrix.
-2. LML: forward and backward of the projection, of softmax, and of a plain bisection with the same gradient. Goal: at
-   most 3x softmax on standard normal logits, whatever k; wider logits are shown too.
+2. LML: forward and backward of the projection, of softmax, and of a plain bisection (which leaves nu out of its
+   gradient). Goal: at most 3x softmax on standard normal logits, whatever k; wider logits are shown too.
 
 2 threads; routes take turns, and the best time of the rounds counts. Memory is what a process of its own adds to its
 size, the batch of logits and its gradient included. Exit code 1 if a goal does not hold.
@@ -79,7 +79,8 @@ def compare_routes(console, rounds: int) -> list[tuple[str, str, bool]]:
     """Times and memory of all routes; gives the goals."""
     from rich.table import Table
 
-    table = Table("labels", "k", *(f"{route} ms" for route in ROUTES), *(f"{route} MB" for route in ROUTES), "auto/better",
+    columns = [f"{route} {unit}" for unit in ("ms", "MB") for route in ROUTES]
+    table = Table("labels", "k", *columns, "auto/better",
                   title=f"DFT, forward and backward, batch {BATCH}")  # fmt: skip
     worst, where = 0.0, ""
     for n in LABELS:
@@ -105,7 +106,7 @@ def compare_routes(console, rounds: int) -> list[tuple[str, str, bool]]:
 
 
 def plain_bisection(x, k: int):
-    """The projection by halving a bracket until float32 knows no number between; the gradient as a softmax has it."""
+    """The projection by halving a bracket to float32's precision; nu counts as constant in the gradient."""
     import torch
 
     n = x.shape[1]
@@ -140,9 +141,9 @@ def compare_projections(console, rounds: int) -> list[tuple[str, str, bool]]:
         for k in LML_K:
             times = best_times(
                 {
-                    "softmax": lambda: step(lambda x: torch.softmax(x, 1)),
-                    "lml": lambda k=k: step(lambda x: lml_projection(x, k)),
-                    "bisection": lambda k=k: step(lambda x: plain_bisection(x, k)),
+                    "softmax": lambda: step(lambda z: torch.softmax(z, 1)),
+                    "lml": lambda k=k: step(lambda z: lml_projection(z, k)),
+                    "bisection": lambda k=k: step(lambda z: plain_bisection(z, k)),
                 },
                 rounds,
                 4,

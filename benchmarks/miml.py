@@ -1,6 +1,6 @@
 """Does attention to the right instances help? CoAttentionMIML against DeepMIML on bags of handwritten digits.
 
-    python benchmarks/miml.py [--seeds 3] [--bags 1500]
+    python benchmarks/miml.py [--seeds 3] [--bags 300]
 
 As in the EAGLE paper (7.3): a training bag is g random images of scikit-learn's digits with the set of their classes;
 what is learned is tested on single images it has not seen: the share whose highest score is their class. With g = 50
@@ -20,8 +20,8 @@ import time
 import numpy as np
 import scipy.sparse as sp
 
-BATCH, HIDDEN, CONCEPTS = 50, 64, 2
-RATES, EPOCHS = (0.001, 0.003), 20
+BATCH, HIDDEN, CONCEPTS = 25, 64, 2
+RATES, EPOCHS = (0.001, 0.003), 12
 TAU = 5.0
 TASKS = ((4, 10), (50, 10), (50, 4))  # instances a bag, different digits a bag at most
 
@@ -48,7 +48,7 @@ def learn_embedding(X: np.ndarray, bags: np.ndarray, Y: np.ndarray, steps: int) 
         shape=(n_bags * size, n_bags),
     )
     found = embed(instances, groups, sp.csr_matrix(Y.astype(np.float32)), steps=steps, centred=True)
-    return found.rows.toarray() - np.outer(found.offsets, found.mean)
+    return found.sparse.toarray() - np.outer(found.offset, found.mean)
 
 
 def train(net, bags, targets, check, test, rate: float, epochs: int, seed: int) -> list[tuple[float, float]]:
@@ -109,7 +109,7 @@ def run_task(size: int, kinds: int, n_bags: int, seed: int) -> dict[str, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--bags", type=int, default=600)
+    parser.add_argument("--bags", type=int, default=300)
     options = parser.parse_args()
     import torch
     from rich.console import Console

@@ -16,7 +16,7 @@ def dense(targets: Targets, n_labels: int) -> np.ndarray:
 
 
 def lml_projection(x: np.ndarray, k: int) -> np.ndarray:
-    """One row, by Brent's method in float64; where logits are so far apart that no nu sums to k exactly, the k-th gap."""
+    """One row, by Brent's method in float64; the middle of the bracket where that is it."""
     x = x.astype(np.float64)
     if k >= len(x):
         return np.ones(len(x))

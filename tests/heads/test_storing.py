@@ -52,8 +52,9 @@ def test_refuses_damaged_and_foreign_files(tmp_path):
     path = tmp_path / "head.safetensors"
     make_head("bsl", 4, 7, dim=3).save(str(path))
     whole = path.read_bytes()
-    for content in (b"", whole[:40], whole[:-1], b"\x00" * 100, whole.replace(b'\\"dim\\": 3', b'\\"dim\\": 4'),
-                    whole.replace(b'\\"bsl\\"', b'\\"bsx\\"'), whole.replace(b'\\"options\\"', b'\\"optiont\\"')):  # fmt: skip
+    replaced = [(b'\\"dim\\": 3', b'\\"dim\\": 4'), (b'\\"bsl\\"', b'\\"bsx\\"'), (b'\\"options\\"', b'\\"optiont\\"')]
+    damaged = [b"", whole[:40], whole[:-1], b"\x00" * 100]
+    for content in [*damaged, *(whole.replace(old, new) for old, new in replaced)]:
         assert content != whole
         path.write_bytes(content)
         with pytest.raises(DataError) as caught:
