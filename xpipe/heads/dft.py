@@ -118,10 +118,7 @@ class DFT(Head):
             x = x.to(_exact_enough(x.dtype))
             if route == "dense":
                 return x @ self.matrix.T
-            if route == "fft":
-                logits = dft_routes.by_fft(x, n)
-            else:
-                logits = dft_routes.by_blocks(x, n, self.block, self.turns)
+            logits = dft_routes.by_fft(x, n) if route == "fft" else dft_routes.by_blocks(x, n, self.block, self.turns)
         return logits if self.order is None else logits[:, self.order]
 
     def loss(self, logits: torch.Tensor, targets: Targets) -> torch.Tensor:

@@ -4,7 +4,7 @@ Holds no loss and no weights. In the paper's symbols: y = sigmoid(x + nu), nu th
 
 A Newton step on logit(mean y) = logit(k / n) is exact where all logits are equal, and where all are far below 0; a
 handful of steps from what normally distributed logits would need settles almost all rows, whatever k is. A step moves
-y without another exponential: sigmoid(u + d) = y / (a + (1 - a) y), a = exp(-d). What is left after that is solved in
+y without another exponential: 1 / sigmoid(u + d) = a / y + 1 - a, a = exp(-d). What is left after that is solved in
 float64 within the bracket -log(n - k) - x_(k) <= nu <= log(k) - x_(k+1), x_(i) the i-th largest: at the root, what
 the first k lack of 1 is what the others have, each at most (or at least) one label's share of it.
 """
@@ -65,10 +65,12 @@ class _Projection(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
         (y,) = ctx.saved_tensors
-        inverse = inverse_curvature(y)
-        weighted = inverse * grad
-        moved = share(weighted.sum(-1, keepdim=True), inverse.sum(-1, keepdim=True))
-        return weighted.sub_(inverse.mul_(moved)).to(grad.dtype), None
+        found = inverse_curvature(y)
+        whole = found.sum(-1, keepdim=True)
+        moved = share(found.mul_(grad).sum(-1, keepdim=True), whole)
+        # 1 / h * (grad - moved), in the memory there is: new pages cost more than another pass
+        torch.sub(grad, moved, out=found).mul_(y).addcmul_(found, y, value=-1)
+        return found.to(grad.dtype), None
 
 
 def inverse_curvature(y: torch.Tensor) -> torch.Tensor:
@@ -110,7 +112,6 @@ def _newton(x: torch.Tensor, k: int, wide: torch.dtype) -> tuple[torch.Tensor, t
     nu = goal * torch.sqrt(1 + math.pi / 8 * variance) - mean
     nu = nu.to(x.dtype).to(wide)  # what is added below, exactly
     y = torch.add(x, nu.to(x.dtype)).sigmoid_()
-    scratch = torch.empty_like(y)
     low, high = torch.full_like(nu, -math.inf), torch.full_like(nu, math.inf)
     fallen = 0.0  # how far y has been moved down since its last sigmoid: each unit costs it a factor e of precision
     for step in range(STEPS):
@@ -132,8 +133,7 @@ def _newton(x: torch.Tensor, k: int, wide: torch.dtype) -> tuple[torch.Tensor, t
         fallen += max(-float(move.min()), 0.0)
         if fallen < 1 and float(move.max()) < 20:
             shrink = torch.exp(-move)
-            torch.mul(y, (1 - shrink).to(x.dtype), out=scratch).add_(shrink.to(x.dtype))
-            y.div_(scratch)
+            y.reciprocal_().mul_(shrink.to(x.dtype)).add_((1 - shrink).to(x.dtype)).reciprocal_()
             nu = nu + move
         else:
             nu = (nu + move).to(x.dtype).to(wide)
