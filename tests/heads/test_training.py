@@ -156,6 +156,15 @@ def test_progress_tells_loss_and_time_left(folder, monkeypatch):
     assert all(np.isfinite(state.loss) and state.seconds_left >= 0 for state in states)
 
 
+def test_a_checkpoint_leaves_other_files_alone(folder, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "last-00009.safetensors").write_text("left by a run that was killed")
+    train_head(folder, replace(OPTIONS, epochs=2), checkpoint=str(tmp_path))
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"notes.txt", "checkpoint.json", "last-00002.safetensors"} < names
+    assert len(names) == 4
+
+
 def test_checkpoints_of_others_and_damaged_ones_are_refused(folder, tmp_path):
     train_head(folder, replace(OPTIONS, epochs=1), checkpoint=str(tmp_path))
     with pytest.raises(ConfigError, match="belongs to another training run"):

@@ -47,8 +47,9 @@ class Checkpoint:
             self._best = self._put(f"best-{epoch:05d}.safetensors", best)
         content = {"identity": self.identity, "facts": facts, "last": state, "best": self._best}
         files.write_bytes(files.join(self.folder, STATE), dump_json(content))
-        for name in files.listing(self.folder):
-            if name not in (STATE, state["file"], self._best["file"]):
+        for name in files.listing(self.folder):  # only what is ours: the folder may hold other things
+            ours = name.startswith(("last-", "best-")) and name.endswith(".safetensors")
+            if files.is_abandoned(name) or (ours and name not in (state["file"], self._best["file"])):
                 files.remove(files.join(self.folder, name))
 
     def read(self) -> Saved | None:
