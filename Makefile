@@ -31,7 +31,7 @@ $(VENV)/.installed: pyproject.toml
 	@test -x $(BIN)/python || echo "making $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing xpipe and what it needs (once; a few minutes)"
-	@$(PIP) install -e '.[dev,gpu]'
+	@$(PIP) install -e '.[dev,gpu,heads]'
 	@touch $@
 
 $(VENV)/.bench-installed: $(VENV)/.installed pyproject.toml

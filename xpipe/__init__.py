@@ -19,6 +19,7 @@ ROOMS = (
     "errors",
     "formats",
     "grouping",
+    "heads",
     "metrics",
     "pipeline",
     "sparse",

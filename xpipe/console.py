@@ -97,6 +97,13 @@ def describe(stage: str, summary: dict) -> str:
         named = [f"{head['name']} {head['argmaxable']:,}" for head in summary["heads"]]
         more = f" and {len(named) - 3} more heads" if len(named) > 3 else ""
         return f"{summary['split']}: argmaxable with {', '.join(named[:3])}{more}; of {summary['rows']:,} label sets"
+    if stage == "train_heads":
+        return "; ".join(
+            f"{head['name']}: epoch {head['best_epoch']} of {head['epochs']}"
+            + (f", held-out nDCG@5 {head['validation_ndcg']:.3f}" if "validation_ndcg" in head else "")
+            + f", {head['parameters']['head']:,} parameters"
+            for head in summary["heads"]
+        )
     if stage == "evaluate":
         found = summary["precision"]
         ranks = [rank for rank in (1, 3, 5) if rank <= len(found)]

@@ -84,7 +84,7 @@ def figures(results: dict) -> dict[str, Any]:
     """What one run adds to the table: quality of the assignment, metrics, what heads can produce, seconds of stages."""
     stages = {stage["stage"]: stage for stage in results["stages"]}
     found: dict[str, Any] = {"synthetic": results["synthetic"], "seconds": {}}
-    for name in ("assign", "train", "verify", "evaluate"):
+    for name in ("assign", "train", "train_heads", "verify", "evaluate"):
         if name in stages and stages[name]["status"] != "cached":
             found["seconds"][name] = stages[name]["seconds"]
     summary = stages.get("assign", {}).get("summary", {})

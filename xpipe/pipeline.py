@@ -138,6 +138,7 @@ class StageContext:
     cluster_params: Any
     bar: Any
     warn: Callable[[str], None]
+    note: Callable[[str], None]
     backend: Any
     peak_bytes: int = 0
     resumed: int = 0
@@ -221,11 +222,15 @@ def run(pipeline: Any, progress: Any, backend: Any) -> dict:
             record = _perform(step, decision, _Run(pipeline, artifacts, cluster, progress, backend))
             made[step.stage.name] = decision.manifest  # type: ignore[assignment]  # set by _perform
             rows.append(record)
-        exported: dict[str, dict] = {}
-        for step in steps:
-            for name in step.stage.exports:
-                if name in made[step.stage.name].artifacts:
-                    exported.update(export(made[step.stage.name].artifacts[name], out))
+        exported = export(
+            [
+                made[step.stage.name].artifacts[name]
+                for step in steps
+                for name in step.stage.exports
+                if name in made[step.stage.name].artifacts
+            ],
+            out,
+        )
         for stale in read_results(out).get("outputs", {}).keys() - exported.keys():
             files.remove(files.join(out, stale))  # an output this pipeline no longer has must not pass for a new one
         results = {
@@ -297,6 +302,7 @@ def _build(step: Step, decision: Decision, run: _Run) -> dict:
         pipeline.cluster,
         bar,
         progress.warn,
+        progress.note,
         run.backend,
     )
     if pipeline.cluster.kind == "local":
@@ -333,10 +339,13 @@ def _sole_builder(folder: str, progress: Any) -> Iterator[None]:
         lock.__exit__(None, None, None)
 
 
-def export(artifact: store.Artifact, out: str) -> dict[str, dict]:
-    """Lay an artifact's folders and files out in the run's folder, by hard links where possible, each in one step."""
+def export(artifacts: Sequence[store.Artifact], out: str) -> dict[str, dict]:
+    """Lay artifacts' folders and files out in the run's folder, by hard links where possible, each in one step.
+
+    Artifacts may share a folder, such as `models`.
+    """
     outputs: dict[str, dict] = {}
-    for entry in artifact.files:
+    for folder, entry in [(artifact.folder, entry) for artifact in artifacts for entry in artifact.files]:
         top, _, inner = entry["path"].split("/", 1)[1].partition("/")
         output = outputs.setdefault(top, {"path": files.join(out, top), "files": 0, "bytes": 0})
         output["files"] += 1
@@ -344,7 +353,7 @@ def export(artifact: store.Artifact, out: str) -> dict[str, dict]:
         new = files.join(out, f".{top}.new") if inner and files.is_local(out) else output["path"]
         if inner and output["files"] == 1:
             files.remove(new)
-        files.link_or_copy(files.join(artifact.folder, entry["path"]), files.join(new, inner) if inner else new)
+        files.link_or_copy(files.join(folder, entry["path"]), files.join(new, inner) if inner else new)
     for top, output in outputs.items():
         new = files.join(out, f".{top}.new")
         if files.is_local(out) and os.path.isdir(new):

@@ -5,6 +5,7 @@ Runs nothing and reads no artifact.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,7 @@ def wire(pipeline: Any, stages: Sequence[Stage] = STAGES) -> list[Step]:
         params = getattr(pipeline, stage.section)
         if params is None or not stage.enabled(params):
             continue
+        _check_packages(stage)
         takes: dict[str, str] = {}
         for wanted in stage.needs(params) if stage.needs else stage.reads:
             found = _first_available(wanted.removesuffix("?"), writer)
@@ -46,6 +48,16 @@ def wire(pipeline: Any, stages: Sequence[Stage] = STAGES) -> list[Step]:
     if problems:
         raise ConfigError(f"pipeline {pipeline.name!r} cannot be wired", why="; ".join(problems))
     return steps
+
+
+def _check_packages(stage: Stage) -> None:
+    missing = [name for name in stage.packages if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"stage {stage.name} needs {' and '.join(missing)}",
+            why="not installed here",
+            fix=f"pip install 'xpipe[{stage.extra}]'",
+        )
 
 
 def _first_available(wanted: str, writer: dict[str, str]) -> tuple[str, ...] | None:

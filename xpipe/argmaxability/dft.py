@@ -23,7 +23,7 @@ def dft_matrix(n: int, k: int) -> np.ndarray:
     Row i is [1 / sqrt(n), sqrt(2 / n) cos(t), sqrt(2 / n) sin(t), ..., sqrt(2 / n) cos(k t), sqrt(2 / n) sin(k t)] at
     t = 2 pi i / n. Every set of at most k labels is argmaxable. Raises ConfigError unless 0 <= k and 2k + 1 <= n.
     """
-    _check_size(n, k)
+    check_size(n, k)
     turns = np.outer(np.arange(n), np.arange(1, k + 1)) % n  # whole turns taken off before rounding can see them
     angles = turns * (2 * np.pi / n)
     W = np.empty((n, 2 * k + 1))
@@ -47,7 +47,8 @@ def find_dft_k(W: np.ndarray) -> int | None:
     return (first_other - 1) // 2 if first_other else None
 
 
-def _check_size(n: int, k: int) -> None:
+def check_size(n: int, k: int) -> None:
+    """Raises ConfigError unless 0 <= k and 2k + 1 <= n."""
     if k < 0 or 2 * k + 1 > n:
         raise ConfigError(
             f"`k` must be between 0 and (n - 1) / 2, got k={k} for n={n} labels",
@@ -70,7 +71,7 @@ def sign_changes(Y: Any) -> np.ndarray:
 
 def dft_argmaxable(Y: Any, k: int) -> np.ndarray:
     """Whether each label set is argmaxable with dft_matrix(n, k) (bool): if it has at most 2k sign changes."""
-    _check_size(Y.shape[1], k)
+    check_size(Y.shape[1], k)
     return sign_changes(Y) <= 2 * k
 
 
@@ -100,7 +101,7 @@ def dft_certificate(labels: Any, n: int, k: int, box: float = 1e4) -> DftCertifi
     The radius is what this polynomial gives, a lower bound of the largest one; its logarithm reaches far below what
     float64, and any LP, can represent.
     """
-    _check_size(n, k)
+    check_size(n, k)
     member = np.zeros(n, dtype=bool)
     labels = np.asarray(labels, dtype=np.int64)
     if len(labels) and (labels.min() < 0 or labels.max() >= n):

@@ -176,6 +176,33 @@ def iterate_groups(folder: str, split: str) -> Iterator[tuple[dict, np.ndarray, 
                 )
 
 
+def row_groups(folder: str, split: str) -> list[tuple[str, int, int]]:
+    """(file, number of the row group in it, its rows) of every row group of a split, in order."""
+    found = []
+    for path in dataset_files(folder, split):
+        with _open(path, _DATASET) as parquet:
+            sizes = [parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups)]
+        found += [(path, group, rows) for group, rows in enumerate(sizes)]
+    return found
+
+
+def read_row_groups(path: str, groups: list[int]) -> tuple[np.ndarray, Triple, Triple]:
+    """(samples, features, labels) of some row groups of a file, in the order given."""
+    with _open(path, _DATASET) as parquet:
+        table = parquet.read_row_groups(groups, use_threads=False)
+        features = _triple(table, "indices", "values", path)
+        return table["sample"].to_numpy(), features, _triple(table, "labels", "label_scores", path)
+
+
+def read_samples(folder: str, split: str) -> np.ndarray:
+    """Sample numbers of a split's rows, int64."""
+    pieces = [np.zeros(0, np.int64)]
+    for path in dataset_files(folder, split):
+        with _open(path, _DATASET) as parquet:
+            pieces.append(parquet.read(columns=["sample"])["sample"].to_numpy())
+    return np.concatenate(pieces)
+
+
 def read_split(folder: str, split: str = "train") -> tuple[sp.csr_matrix, sp.csr_matrix]:
     """(X, Y) of an emitted dataset's split; Y's values are the label scores."""
     about = read_about(folder)

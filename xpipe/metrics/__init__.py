@@ -1,4 +1,4 @@
-"""How good ranked labels are: precision, recall, nDCG, F1, propensity-scored metrics, breakdowns, intervals.
+"""How good ranked labels are: precision, recall, nDCG, F1, propensity-scored metrics, calibration, intervals.
 
 Holds nothing of its own: public names are imported on first use, so that `import xpipe.metrics` is instant.
 """
@@ -28,6 +28,13 @@ PUBLIC = {
     "label_frequency": "propensity",
     "usual_propensity": "propensity",
     "USUAL": "propensity",
+    "ece": "calibration",
+    "reliability": "calibration",
+    "Reliability": "calibration",
+    "max_confidence": "calibration",
+    "mean_max_confidence": "calibration",
+    "auroc": "calibration",
+    "brier": "calibration",
     "break_down": "breakdown",
     "Group": "breakdown",
     "intervals": "bootstrap",

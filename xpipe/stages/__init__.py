@@ -11,8 +11,9 @@ from xpipe.stages.read import READ
 from xpipe.stages.stage import Params, Stage
 from xpipe.stages.synth import SYNTH
 from xpipe.stages.train import TRAIN
+from xpipe.stages.train_heads import TRAIN_HEADS
 from xpipe.stages.verify import VERIFY
 
-STAGES: tuple[Stage, ...] = (SYNTH, READ, GROUP, EMBED, ASSIGN, EMIT, TRAIN, VERIFY, EVALUATE)
+STAGES: tuple[Stage, ...] = (SYNTH, READ, GROUP, EMBED, ASSIGN, EMIT, TRAIN, TRAIN_HEADS, VERIFY, EVALUATE)
 
 __all__ = ["STAGES", "Params", "Stage"]

@@ -58,6 +58,8 @@ class Context(Protocol):
 
     def warn(self, text: str) -> None: ...
 
+    def note(self, text: str) -> None: ...
+
 
 def _whole_section(params: Any, inputs: dict, store: Any) -> dict:
     return params.model_dump(mode="json")
@@ -85,7 +87,7 @@ class Stage:
     `instead` says what else helps where nobody writes what it reads. `identity(params, inputs, store)` is what
     the output depends on besides inputs, seed and version: never a path. `exports` lists artifacts that are laid out
     in the run's folder. `compile` compiles the stage's kernels once, before local workers, who share the machine's
-    cache of compiled code, would all do it at the same time.
+    cache of compiled code, would all do it at the same time. `packages` must be installed: xpipe's `extra` has them.
     """
 
     name: str
@@ -105,3 +107,5 @@ class Stage:
     compile: Callable[[], None] = _nothing
     counts: str = "rows"  # what its progress counts
     instead: str = ""
+    packages: tuple[str, ...] = ()
+    extra: str = ""

@@ -1,15 +1,17 @@
-"""Stage train: reference models on the emitted datasets; so far label trees on tree/.
+"""Stage train: label trees on the emitted tree/, and what section `train` holds: trees and heads.
 
-Orchestration only: what a worker does with some units of a tree is in `train_tree`, the algorithm is `trees`.
+Orchestration only: what a worker does with some units of a tree is in `train_tree`, the algorithm is `trees`; heads
+are trained by a stage of their own, `train_heads`, so that one can change without the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from xpipe.stages.head_params import HeadParams, check_names
 from xpipe.stages.matrices import entries_of, rows_of
 from xpipe.stages.stage import Estimate, Params, Produced, Stage
 
@@ -30,9 +32,26 @@ class TreeParams(Params):
 
 
 class TrainParams(Params):
-    """Section `train`: which models to train."""
+    """Section `train`: which models to train; a tree where nothing else is asked for."""
 
-    tree: TreeParams = TreeParams()
+    tree: TreeParams | None = None
+    heads: list[HeadParams] = []
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        check_names(self.heads)
+        if self.tree is None and not self.heads:
+            object.__setattr__(self, "tree", TreeParams())  # frozen for everybody else
+        return self
+
+
+def has_tree(params: TrainParams) -> bool:
+    return params.tree is not None
+
+
+def identity(params: TrainParams, inputs: dict, store: Any) -> dict:
+    """A tree does not depend on the heads beside it."""
+    return {"tree": params.tree.model_dump(mode="json") if params.tree else None}
 
 
 def estimate(params: TrainParams, inputs: dict) -> Estimate:
@@ -102,6 +121,8 @@ TRAIN = Stage(
     run=run,
     seeded=True,
     exports=(MODEL,),
+    enabled=has_tree,
+    identity=identity,
     estimate=estimate,
     compile=compile_kernels,
     counts="units of work",

@@ -1,0 +1,56 @@
+"""Label sets of a batch as index lists. Holds no dense matrix of samples x labels, and makes none.
+
+Layout as in CSR: the labels of row i are `labels[offsets[i]:offsets[i + 1]]`, ascending.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+
+from xpipe.errors import DataError
+
+
+class Targets(NamedTuple):
+    """offsets: int64 [rows + 1]; labels: int64 [entries], counted from 0, ascending in a row. `len` gives the rows."""
+
+    offsets: torch.Tensor
+    labels: torch.Tensor
+
+    @classmethod
+    def of(cls, sets: Iterable[Iterable[int]]) -> Targets:
+        """From a list of lists of labels, in any order. Raises DataError for one that is negative or twice in a row."""
+        offsets, labels = [0], []
+        for number, row in enumerate(sets):
+            ascending = sorted(int(label) for label in row)
+            if ascending and ascending[0] < 0:
+                raise DataError(f"label {ascending[0]} is negative", where=f"row {number}", fix="count labels from 0")
+            for label, following in itertools.pairwise(ascending):
+                if label == following:
+                    raise DataError(f"label {label} is there twice", where=f"row {number}", fix="name each label once")
+            labels += ascending
+            offsets.append(len(labels))
+        return cls(torch.tensor(offsets, dtype=torch.int64), torch.tensor(labels, dtype=torch.int64))
+
+    def __len__(self) -> int:
+        return self.offsets.shape[0] - 1
+
+    def to(self, device: torch.device | str) -> Targets:
+        return Targets(self.offsets.to(device), self.labels.to(device))
+
+    def counts(self) -> torch.Tensor:
+        """How many labels each row has, int64 [rows]."""
+        return self.offsets.diff()
+
+    def rows(self) -> torch.Tensor:
+        """The row of each entry, int64 [entries]."""
+        counts = self.counts()
+        rows = torch.arange(len(self), device=counts.device)
+        return torch.repeat_interleave(rows, counts, output_size=self.labels.shape[0])
+
+    def sums(self, values: torch.Tensor) -> torch.Tensor:
+        """Sums of a value an entry over each row, [rows]."""
+        return values.new_zeros(len(self)).index_add_(0, self.rows(), values)
