@@ -12,6 +12,8 @@ import scipy.sparse as sp
 
 from xpipe.errors import DataError
 
+NORMS_AT_ONCE = 2048  # rows whose squares are in memory as float64
+
 
 class Triple(NamedTuple):
     """Raw CSR arrays as kernels and files hold them: indptr int64, indices int32, values float32."""
@@ -140,8 +142,11 @@ def row_norms(triple: Triple) -> np.ndarray:
     """L2 norm of each row in float64; 0 for rows without entries."""
     norms = np.zeros(triple.n_rows)
     filled = np.flatnonzero(triple.indptr[1:] > triple.indptr[:-1])
-    if len(filled):  # reduceat would give an empty row its neighbour's first value
-        norms[filled] = np.sqrt(np.add.reduceat(triple.values.astype(np.float64) ** 2, triple.indptr[filled]))
+    for first in range(0, len(filled), NORMS_AT_ONCE):  # reduceat would give an empty row its neighbour's first value
+        rows = filled[first : first + NORMS_AT_ONCE]
+        start, stop = triple.indptr[rows[0]], triple.indptr[rows[-1] + 1]
+        squares = np.square(triple.values[start:stop], dtype=np.float64)
+        norms[rows] = np.sqrt(np.add.reduceat(squares, triple.indptr[rows] - start))
     return norms
 
 

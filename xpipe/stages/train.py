@@ -25,7 +25,7 @@ class TreeParams(Params):
     arity: int = Field(default=64, ge=2)
     max_leaf: int = Field(default=100, ge=1)
     loss: Literal["squared_hinge", "logistic"] = "squared_hinge"
-    cost: float = Field(default=0.7, gt=0)
+    cost: float = Field(default=0.8, gt=0)
     threshold: float = Field(default=0.1, ge=0)  # smaller weights become 0
     label_vectors: Literal["embedding", "rows"] = "embedding"  # rows: as where the pipeline embeds no labels
     weighted: bool = False  # positives count as much as their label scores

@@ -133,8 +133,9 @@ def plan_forest(
     data: TrainingData, label_embedding: sp.csr_matrix | None, options: TreeOptions, threads: int | None = None
 ) -> tuple[TreePlan, ...]:
     """The plans of all trees; none where no label has positives."""
+    labels = data.labels
     if label_embedding is None:
-        vectors = label_vectors(data.X, data.n_features, data.scales, data.label_rows)
+        vectors = label_vectors(data.X, data.n_features, data.scales, data.label_rows[labels])
     else:
         vectors = canonical(label_embedding, "label_embedding")
         if vectors.shape[0] != data.n_labels:
@@ -142,8 +143,7 @@ def plan_forest(
                 "label_embedding does not fit the labels",
                 why=f"it has {vectors.shape[0]:,} rows, the labels (Y) {data.n_labels:,} columns",
             )
-    labels = data.labels
-    vectors = vectors[labels]
+        vectors = vectors[labels]
     return tuple(
         plan_tree(vectors, labels, tree, options.arity, options.max_leaf, options.seed, threads)
         for tree in range(options.n_trees if len(labels) else 0)

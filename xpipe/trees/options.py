@@ -29,7 +29,7 @@ class TreeOptions:
     arity: int = 64
     max_leaf: int = 100
     loss: Loss = "squared_hinge"
-    cost: float = 0.7
+    cost: float = 0.8
     bias: float = 1.0
     tolerance: float = 0.01
     max_rounds: int = 100

@@ -78,10 +78,12 @@ class TreePlan:
 
 def label_vectors(X: Triple, n_features: int, scales: np.ndarray, label_rows: sp.csr_matrix) -> sp.csr_matrix:
     """The sum of each label's scaled rows (labels x features)."""
+    narrow = np.int32 if X.indptr[-1] < 2**31 else np.int64  # a product has indices as wide as the widest it is made of
     rows = sp.csr_matrix((X.n_rows, n_features), dtype=np.float32)
-    rows.indptr, rows.indices, rows.data = X.indptr, X.indices, X.values * np.repeat(scales, np.diff(X.indptr))
-    ones = sp.csr_matrix((np.ones_like(label_rows.data), label_rows.indices, label_rows.indptr), label_rows.shape)
-    found = (ones @ rows).tocsr()
+    rows.indptr, rows.indices, rows.data = X.indptr.astype(narrow), X.indices, X.values
+    weighted = sp.csr_matrix((scales[label_rows.indices], label_rows.indices, label_rows.indptr), label_rows.shape)
+    weighted.indptr, weighted.indices = weighted.indptr.astype(narrow), weighted.indices.astype(narrow)
+    found = (weighted @ rows).tocsr()
     found.sort_indices()
     return found
 

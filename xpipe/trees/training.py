@@ -161,15 +161,20 @@ def unit_rows(label_rows: sp.csr_matrix, plan: TreePlan, unit: Unit) -> Owners:
     labels = plan.order[positions]
     starts = label_rows.indptr[labels].astype(np.int64)
     sizes = label_rows.indptr[labels + 1] - starts
+    children = plan.child_of(unit.level, unit.node, positions)
+    n_children = int(children[-1]) + 1
     entries = np.arange(sizes.sum()) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
-    child = np.repeat(plan.child_of(unit.level, unit.node, positions), sizes)
-    found, weights = label_rows.indices[entries].astype(np.int64), label_rows.data[entries]
-    order = np.lexsort((child, found))
-    found, child, weights = found[order], child[order], weights[order]
-    pairs = np.flatnonzero(_changes(found) | _changes(child))
-    if len(pairs):
-        weights = np.maximum.reduceat(weights, pairs)
-    found, child = found[pairs], child[pairs]
+    pairs, weights = label_rows.indices[entries].astype(np.int64), label_rows.data[entries]
+    del entries  # as large as what is sorted: a root has all labels of all rows
+    pairs *= n_children
+    pairs += np.repeat(children, sizes)
+    order = np.argsort(pairs, kind="stable")
+    pairs, weights = pairs[order], weights[order]
+    del order
+    firsts = np.flatnonzero(_changes(pairs))
+    if len(firsts):
+        weights = np.maximum.reduceat(weights, firsts)
+    found, child = np.divmod(pairs[firsts], n_children)
     new_row = _changes(found)
     inside = (child >= unit.first_child) & (child < unit.last_child)
     counts = np.bincount((np.cumsum(new_row) - 1)[inside], minlength=int(new_row.sum()))
