@@ -63,23 +63,27 @@ def test_shared_stages_run_once_and_one_table_has_all(pipeline):
     assert sum(made["read"] == "ran" for made in statuses) == 1
     assert sum(made.get("group") == "ran" for made in statuses) == 2
     rows = {tuple(row["values"].values()): row for row in table["rows"]}
-    assert rows["random 4", "baseline"]["recall"] == 1.0
-    assert len(rows["random 4", "centred"]["metrics"]["P"]) == 5
-    assert "f1" not in rows["oracle", "oracle"]
+    assert rows["random 4", "baseline"]["labels"]["recall"] == 1.0
+    assert len(rows["random 4", "centred"]["model"]["precision"]) == 5
+    assert rows["oracle", "oracle"]["labels"] == {}
 
 
 def test_gaps_are_between_the_baseline_of_the_same_groups_and_the_oracle():
-    def row(group, method, precision):
-        return {"values": {"group": group, "assign.method": method}, "metrics": {"P": [90.0, precision]}}
+    def row(group, method, precision, model="tree"):
+        values = {"group": group, "assign.method": method}
+        return {"values": values, "model": {"name": model, "precision": [90.0, precision]}}
 
     rows = [
         row("4", "baseline", 40.0),
         row("4", "eagle", 55.0),
         row("10", "eagle", 50.0),
         row("oracle", "oracle", 60.0),
+        row("4", "baseline", 10.0, "bsl"),
+        row("4", "eagle", 15.0, "bsl"),
+        row("oracle", "oracle", 20.0, "bsl"),
     ]
     matrix.close_gaps(rows)
-    assert [made.get("gap_closed") for made in rows] == [0.0, 0.75, None, None]
+    assert [made.get("gap_closed") for made in rows] == [0.0, 0.75, None, None, 0.0, 0.5, None]
 
 
 def test_from_the_command_line(pipeline):

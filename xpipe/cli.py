@@ -72,7 +72,9 @@ def run(options: dict, pipeline: str, overrides: tuple[str, ...]) -> None:
         else:
             results = pipelines.run(checked, progress, chosen)
     if checked.matrix:
-        console.show_matrix(table)
+        from xpipe.model_tables import show_matrix
+
+        show_matrix(table)
     else:
         console.show_results(results)
 

@@ -11,8 +11,7 @@ from rich.text import Text
 from xpipe.units import format_bytes, format_seconds
 
 SYNTHETIC = "SYNTHETIC: a generated stand-in with the published shape, not the real dataset"
-
-PROVED = ("eps_argmaxable", "one_argmaxable")
+USUAL_RANKS = (1, 3, 5)
 
 
 def new_console() -> Console:
@@ -52,6 +51,10 @@ def show_results(results: dict) -> None:
             from xpipe.argmaxability.display import show_heads
 
             show_heads(stage["summary"])
+        if stage["stage"] == "evaluate":
+            from xpipe.model_tables import models_table
+
+            console.print(models_table(stage["summary"]))
     if results["synthetic"]:
         console.print(SYNTHETIC, style="bold yellow")
     for name, output in results["outputs"].items():
@@ -105,47 +108,17 @@ def describe(stage: str, summary: dict) -> str:
             for head in summary["heads"]
         )
     if stage == "evaluate":
-        found = summary["precision"]
-        ranks = [rank for rank in (1, 3, 5) if rank <= len(found)]
-        shown = " / ".join(f"{found[rank - 1]:.2f}" for rank in ranks)
-        return f"{summary['split']}: P@{'/'.join(map(str, ranks))} {shown}; nDCG@{len(found)} {summary['ndcg'][-1]:.2f}"
+        first = summary["models"][0]["precision"]
+        ranks = [rank for rank in USUAL_RANKS if rank <= len(first)]
+        shown = [
+            f"{model['name']} " + " / ".join(f"{model['precision'][rank - 1]:.2f}" for rank in ranks)
+            for model in summary["models"][:3]
+        ]
+        more = f" and {len(summary['models']) - 3} more models" if len(summary["models"]) > 3 else ""
+        return f"{summary['split']}: P@{'/'.join(map(str, ranks))} of {', '.join(shown)}{more}"
     if stage == "synth":
         return f"stand-in of {summary['dataset']}, {format_bytes(summary['bytes'])}"
     return ""
-
-
-def show_matrix(table: dict) -> None:
-    """One row for each combination: how good its labels are, then how good the model trained on them."""
-    console = new_console()
-    rows = table["rows"]
-    ranks = max((len(row["metrics"].get("P", ())) for row in rows), default=0)
-    shown = [rank for rank in (1, 3, 5) if rank <= ranks]
-    assigned = ("precision", "recall", "f1") if any("f1" in row for row in rows) else ()
-    heads = list(dict.fromkeys(name for row in rows for name in row["verified"]))
-    alone = all(len(row["verified"]) <= 1 for row in rows)  # then its name is one of the row's values, or of all rows
-    numbers = ["F1" if name == "f1" else name for name in assigned] + [f"P@{rank}" for rank in shown]
-    numbers += [f"nDCG@{ranks}", f"PSP@{ranks}", "gap closed"] if ranks else []
-    columns = [""] * bool(heads) if alone else [f"{name} " for name in heads]
-    numbers += [f"{name}{what}" for name in columns for what in ("eps-argmaxable", "1-argmaxable")]
-    drawn = new_table(*table["keys"], *numbers, numbers=tuple(numbers), title=table["name"])
-    for row in rows:
-        metrics = row["metrics"]
-        cells = [f"{row[name]:.3f}" if name in row else "" for name in assigned]
-        cells += [f"{metrics['P'][rank - 1]:.2f}" if "P" in metrics else "" for rank in shown]
-        if ranks:
-            cells += [f"{metrics[name][-1]:.2f}" if name in metrics else "" for name in ("nDCG", "PSP")]
-            cells.append(f"{row['gap_closed']:.1%}" if "gap_closed" in row else "")
-        found = row["verified"]
-        for name in (list(found) or [""]) if alone and heads else heads:
-            cells += [f"{found[name][what]:,} of {found[name]['sets']:,}" if name in found else "" for what in PROVED]
-        drawn.add_row(*row["values"].values(), *cells)
-    console.print(drawn)
-    if table["synthetic"]:
-        console.print(SYNTHETIC, style="bold yellow")
-    notes = ["precision, recall, F1: of the assigned labels"] if assigned else []
-    notes += ["gap closed: from the baseline to the oracle (true labels) at the last rank of P"] if ranks else []
-    notes += ["argmaxable: label sets of the split that the head is proved to be able to produce"] if heads else []
-    console.print("; ".join([*notes, f"details: {table['out']}"]))
 
 
 def show_plan(pipeline: Any, decisions: list, title: str | None = None) -> None:

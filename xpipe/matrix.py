@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +58,8 @@ def in_words(value: Any) -> str:
     """A value as a table shows it: {rule: random, size: 4} is "random 4"."""
     if isinstance(value, dict):
         return " ".join(in_words(inner) for inner in value.values())
+    if isinstance(value, list):
+        return ", ".join(in_words(inner) for inner in value)
     return str(value)
 
 
@@ -67,7 +69,7 @@ def run(combinations: list[Combination], base: Any, progress: Any, backend: Any)
     for number, combination in enumerate(combinations, 1):
         progress.note(f"{number} of {len(combinations)}: {', '.join(combination.values.values())}")
         results = pipeline.run(combination.pipeline, progress, backend)
-        rows.append({"values": combination.values, "out": results["out"], **figures(results)})
+        rows += [{"values": combination.values, "out": results["out"], **row} for row in figures(results)]
     close_gaps(rows)
     table = {
         "name": base.name,
@@ -80,19 +82,23 @@ def run(combinations: list[Combination], base: Any, progress: Any, backend: Any)
     return table
 
 
-def figures(results: dict) -> dict[str, Any]:
-    """What one run adds to the table: quality of the assignment, metrics, what heads can produce, seconds of stages."""
+def figures(results: dict) -> list[dict[str, Any]]:
+    """What one run adds to the table, a row a model (one row where it has none).
+
+    labels: quality of the assignment; model: its metrics; verified: what a head can produce; seconds of stages.
+    """
     stages = {stage["stage"]: stage for stage in results["stages"]}
-    found: dict[str, Any] = {"synthetic": results["synthetic"], "seconds": {}}
-    for name in ("assign", "train", "train_heads", "verify", "evaluate"):
-        if name in stages and stages[name]["status"] != "cached":
-            found["seconds"][name] = stages[name]["seconds"]
     summary = stages.get("assign", {}).get("summary", {})
-    found |= {name: summary[name] for name in ("method", "precision", "recall", "f1") if name in summary}
-    measured = stages.get("evaluate", {}).get("summary", {})
-    names = {"precision": "P", "ndcg": "nDCG", "psp": "PSP"}
-    found["metrics"] = {short: measured[name] for name, short in names.items() if name in measured}
-    found["verified"] = {
+    shared = {
+        "synthetic": results["synthetic"],
+        "labels": {name: summary[name] for name in ("method", "precision", "recall", "f1") if name in summary},
+        "seconds": {
+            name: stages[name]["seconds"]
+            for name in ("assign", "train", "train_heads", "verify", "evaluate")
+            if name in stages and stages[name]["status"] != "cached"
+        },
+    }
+    verified = {
         head["name"]: {
             "sets": head["sets"],
             "eps_argmaxable": head["argmaxable"],
@@ -101,17 +107,25 @@ def figures(results: dict) -> dict[str, Any]:
         }
         for head in stages.get("verify", {}).get("summary", {}).get("heads", ())
     }
-    return found
+    measured = {model["name"]: model for model in stages.get("evaluate", {}).get("summary", {}).get("models", ())}
+    names = list(dict.fromkeys([*measured, *verified]))
+    rows = [
+        {**shared, "model": measured.get(name, {"name": name}), "verified": verified.get(name, {})} for name in names
+    ]
+    return rows or [{**shared, "model": {}, "verified": {}}]
 
 
 def close_gaps(rows: list[dict]) -> None:
     """Add to every row how much of the way from the baseline to the oracle it goes, at the last rank of P."""
-    oracle = next((row for row in rows if ORACLE in row["values"].values()), None)
+
+    def find(row: dict, fits: Callable[[dict], bool]) -> list[float] | None:
+        same_model = (other for other in rows if other["model"].get("name") == row["model"].get("name"))
+        return next((other["model"].get("precision") for other in same_model if fits(other["values"])), None)
+
     for row in rows:
-        same = {key: text for key, text in row["values"].items() if key != "assign.method"}
-        baseline = next((other for other in rows if other["values"] == {**same, "assign.method": "baseline"}), None)
-        if oracle is None or baseline is None or not all("P" in each["metrics"] for each in (row, oracle, baseline)):
-            continue
-        low, high = baseline["metrics"]["P"][-1], oracle["metrics"]["P"][-1]
-        if high > low:
-            row["gap_closed"] = round((row["metrics"]["P"][-1] - low) / (high - low), 4)
+        start = {**row["values"], "assign.method": "baseline"}
+        baseline = find(row, start.__eq__)
+        oracle = find(row, lambda values: ORACLE in values.values())
+        own = row["model"].get("precision")
+        if own and baseline and oracle and oracle[-1] > baseline[-1]:
+            row["gap_closed"] = round((own[-1] - baseline[-1]) / (oracle[-1] - baseline[-1]), 4)

@@ -138,6 +138,13 @@ def check_shapes(
         )
 
 
+def without_columns(triple: Triple, columns: np.ndarray) -> Triple:
+    """The rows without the entries of some columns."""
+    keep = ~np.isin(triple.indices, columns)
+    before = np.concatenate([[0], np.cumsum(keep)])
+    return Triple(before[triple.indptr].astype(np.int64), triple.indices[keep], triple.values[keep])
+
+
 def row_norms(triple: Triple) -> np.ndarray:
     """L2 norm of each row in float64; 0 for rows without entries."""
     norms = np.zeros(triple.n_rows)

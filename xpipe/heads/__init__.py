@@ -38,6 +38,7 @@ PUBLIC = {
     "load_head": "storing",
     "ParquetBatches": "batches",
     "Batch": "batches",
+    "matrix_batches": "batches",
     "SparseEncoder": "encoder",
     "HeadModel": "model",
     "TrainOptions": "options",

@@ -18,15 +18,16 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from xpipe import seeding
 from xpipe.errors import ConfigError, DataError
 from xpipe.formats.parquet import read_about, read_row_groups, read_samples, row_groups
-from xpipe.formats.parts import concatenate
+from xpipe.formats.parts import concatenate, slice_rows
 from xpipe.heads.targets import Targets
-from xpipe.sparse import Triple
+from xpipe.sparse import Triple, canonical, to_triple
 
 WINDOW_ROWS = 8192  # rows to shuffle together unless told: some tens of megabytes
 WINDOW_BATCHES = 8  # at least, so that a window's batches differ in size by little
@@ -195,6 +196,17 @@ class ParquetBatches(IterableDataset):
                 rows.values[inside],
                 Targets(rows.targets.offsets[first : last + 1] - of_labels.start, rows.targets.labels[of_labels]),
             )
+
+
+def matrix_batches(X: sp.csr_matrix, batch_size: int = 256) -> Iterator[Batch]:
+    """The rows of a CSR matrix in order, without labels: what a model needs to predict. samples: row numbers."""
+    rows = to_triple(canonical(X, "features (X)"))
+    for start in range(0, rows.n_rows, batch_size):
+        part = slice_rows(rows, start, min(start + batch_size, rows.n_rows))
+        offsets = as_tensor(part.indptr, np.int64)
+        none = Targets(torch.zeros_like(offsets), torch.zeros(0, dtype=torch.int64))
+        samples = torch.arange(start, start + part.n_rows)
+        yield Batch(samples, offsets, as_tensor(part.indices, np.int64), as_tensor(part.values, np.float32), none)
 
 
 def take_rows(triple: Triple, order: np.ndarray) -> Triple:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,6 +24,14 @@ from xpipe.sparse import canonical
 
 MODEL, WEIGHTS = "model.safetensors", "weights.safetensors"
 MODEL_FORMAT = 1
+
+
+class Ranked(NamedTuple):
+    """The best labels of rows, int32 [rows, k], -1 where there is none, with their logits and probabilities."""
+
+    labels: np.ndarray
+    logits: np.ndarray
+    probabilities: np.ndarray
 
 
 class HeadModel(nn.Module):
@@ -49,29 +57,39 @@ class HeadModel(nn.Module):
         return {"head": head, "all": sum(part.numel() for part in self.parameters() if part.requires_grad)}
 
     @torch.inference_mode()
+    def rank(self, batches: Iterable[Batch], k: int = 5) -> Ranked:
+        """The k labels with the highest logits of every row, in the order of the batches; equal logits: smaller label.
+
+        Give batches without shuffling: `matrix_batches(X)` or `ParquetBatches(folder, "test", shuffle=False)`.
+        """
+        was_training = self.training
+        self.eval()
+        labels, logits, chances = [], [], []
+        for batch in batches:
+            encoded = self.encoder(batch.to(self.device))
+            found = self.head(encoded).float()
+            best = rank(found.cpu().numpy(), k, threads=1).labels
+            places = torch.from_numpy(np.maximum(best, 0).astype(np.int64)).to(found.device)
+            labels.append(best)
+            logits.append(found.gather(1, places).cpu().numpy())
+            chances.append(self.head.probabilities(encoded).float().gather(1, places).cpu().numpy())
+        self.train(was_training)
+        if not labels:
+            none = np.zeros((0, 1), np.float32)
+            return Ranked(none.astype(np.int32), none, none)
+        return Ranked(np.concatenate(labels), np.concatenate(logits), np.concatenate(chances))
+
     def predict(
         self, batches: Iterable[Batch], k: int = 5, *, values: Literal["probabilities", "logits"] = "probabilities"
     ) -> sp.csr_matrix:
-        """The k labels with the highest logits of every row, as CSR rows x labels in the order of the batches.
+        """The labels of `rank` as CSR, rows x labels.
 
-        Equal logits: smaller label first. values: what to store of these; probabilities of 0 and 1 can be equal where
-        logits are not. Give batches without shuffling: ParquetBatches(folder, "test", shuffle=False).
+        values: what to store of them; probabilities of 0 and 1 can be equal where logits are not.
         """
         if values not in ("probabilities", "logits"):
             raise ConfigError(f"`values` must be probabilities or logits, got {values!r}")
-        was_training = self.training
-        self.eval()
-        found, labels = [], []
-        for batch in batches:
-            encoded = self.encoder(batch.to(self.device))
-            logits = self.head(encoded).float()
-            best = rank(logits.cpu().numpy(), k, threads=1).labels
-            stored = logits if values == "logits" else self.head.probabilities(encoded).float()
-            places = torch.from_numpy(np.maximum(best, 0).astype(np.int64)).to(stored.device)
-            found.append(np.where(best >= 0, stored.gather(1, places).cpu().numpy(), np.nan))
-            labels.append(best)
-        self.train(was_training)
-        return as_matrix(labels, found, self.head.n_labels)
+        found = self.rank(batches, k)
+        return as_matrix(found.labels, getattr(found, values), self.head.n_labels)
 
     def save(self, folder: str) -> list[str]:
         """Write the model's files; gives their names. The same model gives the same bytes."""
@@ -107,13 +125,11 @@ class HeadModel(nn.Module):
         return model.eval()
 
 
-def as_matrix(labels: list[np.ndarray], values: list[np.ndarray], n_labels: int) -> sp.csr_matrix:
-    """Ranked labels [B, k] (-1: none) with their values as one CSR matrix."""
-    every = np.concatenate([np.zeros((0, 1), np.int32), *labels]) if not labels else np.concatenate(labels)
-    stored = np.concatenate(values) if values else np.zeros((0, 1), np.float32)
-    rows, places = np.nonzero(every >= 0)
-    entries = stored[rows, places].astype(np.float32), (rows, every[rows, places])
-    return canonical(sp.csr_matrix(entries, shape=(len(every), n_labels)), "predictions")
+def as_matrix(labels: np.ndarray, values: np.ndarray, n_labels: int) -> sp.csr_matrix:
+    """Ranked labels [rows, k] (-1: none) with their values as a CSR matrix."""
+    rows, places = np.nonzero(labels >= 0)
+    entries = values[rows, places].astype(np.float32), (rows, labels[rows, places])
+    return canonical(sp.csr_matrix(entries, shape=(len(labels), n_labels)), "predictions")
 
 
 def pack(tensors: dict[str, torch.Tensor], about: dict) -> bytes:

@@ -191,7 +191,8 @@ class _Run:
         n_labels = self.batches.n_labels
         entries = np.concatenate(true)
         truth = sp.csr_matrix((np.ones(len(entries), np.float32), entries, np.concatenate(offsets)), (rows, n_labels))
-        ndcg = measure(as_matrix(labels, found, n_labels), truth, TOP, threads=1).ndcg[-1]
+        scores = as_matrix(np.concatenate(labels), np.concatenate(found), n_labels)
+        ndcg = measure(scores, truth, TOP, threads=1).ndcg[-1]
         return {"validation_loss": total / rows, "validation_ndcg": float(ndcg)}
 
     def is_better(self, entry: dict[str, Any]) -> bool:

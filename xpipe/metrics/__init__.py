@@ -28,6 +28,7 @@ PUBLIC = {
     "label_frequency": "propensity",
     "usual_propensity": "propensity",
     "USUAL": "propensity",
+    "assess": "calibration",
     "ece": "calibration",
     "reliability": "calibration",
     "Reliability": "calibration",

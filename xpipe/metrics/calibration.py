@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from xpipe.errors import ConfigError, DataError
 from xpipe.machine import check_threads
@@ -54,6 +55,27 @@ class Reliability:
             }
             for place, count in enumerate(self.count)
         ]
+
+
+def assess(scores: Any, truth: Any, k: int = 4, *, bins: int = 10) -> dict[str, Any]:
+    """How far confidences can be believed, as plain JSON values; arguments as in `reliability`.
+
+    ece, reliability and mean_max_confidence are of the rows with labels. Where there are rows without any, they count
+    as out of distribution: zero_label_rows, zero_label_confidence (their mean maximum), auroc of telling them apart.
+    """
+    true = check_truth(truth)
+    labelled = np.diff(true.indptr) > 0
+    inside, outside = (sp.csr_matrix(scores)[np.flatnonzero(which)] for which in (labelled, ~labelled))
+    facts: dict[str, Any] = {"calibration_k": k}
+    if not inside.nnz:  # nothing is predicted that could be believed
+        return facts
+    found = reliability(inside, true[np.flatnonzero(labelled)], k, bins=bins)
+    facts |= {"ece": found.ece, "mean_max_confidence": mean_max_confidence(inside)}
+    if outside.shape[0]:
+        facts["zero_label_rows"] = outside.shape[0]
+        facts["zero_label_confidence"] = mean_max_confidence(outside)
+        facts["auroc"] = auroc(max_confidence(inside), max_confidence(outside))
+    return {**facts, "reliability": found.rows()}
 
 
 def ece(scores: Any, truth: Any, k: int = 1, *, bins: int = 10, threads: int | None = None) -> float:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from xpipe import files
+from xpipe.errors import ConfigError
 from xpipe.stages.matrices import matrix_about
 from xpipe.stages.stage import Estimate, Params, Produced, Stage
 
@@ -34,6 +35,7 @@ class DataParams(Params):
     n_labels: int | None = Field(default=None, ge=1)
     on_bad_row: Literal["error", "drop"] = "error"
     part_rows: int = Field(default=4096, ge=1)  # rows of one stored part; parts never depend on workers or chunks
+    hide_labels: float = Field(default=0.0, ge=0, lt=1)  # share of all labels taken out of every split, always the same
 
     @model_validator(mode="after")
     def _has_a_source(self) -> DataParams:
@@ -143,6 +145,11 @@ def run(context: Any) -> Produced:
     scans = context.map("scan", scan_files, roles, shared, apart=True)
     sources = {unit["unit"]: receipt["result"] for unit, receipt in zip(roles, scans, strict=True)}
     shape = check_fit(layout, sources)
+    if params.hide_labels and shape["n_groups"] is not None:
+        raise ConfigError(
+            "data.hide_labels needs data with labels of samples", why="this data has labels of groups (Y2)",
+            fix="leave hide_labels out",
+        )  # fmt: skip
     shared.update(sources=sources, shape=shape)
     units = [unit for split in layout.splits for unit in part_units(split, shape["rows"][split], params.part_rows)]
     parts = context.map("rows", read_parts, units, shared, bytes_per_row=bytes_a_row(roles, shape))

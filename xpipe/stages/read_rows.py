@@ -17,7 +17,8 @@ import scipy.sparse as sp
 from xpipe import files
 from xpipe.errors import DataError
 from xpipe.formats.parts import slice_rows, take_rows, write_part
-from xpipe.sparse import Triple, to_triple
+from xpipe.seeding import permutation
+from xpipe.sparse import Triple, to_triple, without_columns
 from xpipe.stages.matrices import part_path
 from xpipe.store import dump_json
 
@@ -153,6 +154,8 @@ def read_part(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
             if name == "labels" and grouped:
                 continue
             triple = whole if everything else take_rows(whole, np.searchsorted(piece.samples, kept))
+            if name == "labels" and shared["params"]["hide_labels"]:
+                triple = without_columns(triple, hidden_labels(shared))
             path = part_path(names.get(name, name), split, unit["index"])
             facts = write_part(files.join(folder, path), kept, triple)
             entries.append({"path": path, "split": split, **facts})
@@ -162,6 +165,12 @@ def read_part(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
     if rejects:
         entries.append(entry_of(folder, f"rejected/{unit['unit']}.json", dump_json(rejects)))
     return entries, counts
+
+
+def hidden_labels(shared: dict) -> np.ndarray:
+    """The labels that `data.hide_labels` takes out. Rows that had no others become rows without labels."""
+    n_labels = shared["shape"]["n_labels"]
+    return permutation(n_labels, 0, "read", "hidden labels")[: round(shared["params"]["hide_labels"] * n_labels)]
 
 
 def read_role(folder: str, unit: dict, shared: dict, role: str) -> RoleRows:
