@@ -7,7 +7,7 @@ VENV     := .venv
 BIN      := $(VENV)/bin
 PIP      := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help setup run test lint bench clean
+.PHONY: help setup run test lint bench bench-pecos clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make test    setup, then pytest"
 	@echo "make lint    setup, then ruff and mypy"
 	@echo "make bench   setup and the peers, then every file of benchmarks/"
+	@echo "make bench-pecos  an environment for PECOS in $(VENV)-pecos: benchmarks/tree.py then measures it too"
 	@echo "make clean   remove $(VENV) and tool caches; runs/ and data/ stay"
 
 setup: $(VENV)/.installed
@@ -54,5 +55,14 @@ bench: $(VENV)/.bench-installed
 	@code=0; for file in $(sort $(wildcard benchmarks/*.py)); do \
 	  echo "== $$file"; $(BIN)/python $$file || code=1; done; exit $$code
 
+# PECOS needs numpy below 2. The torch it asks for is pinned to the one the heads use: newer ones bring gigabytes.
+bench-pecos: $(VENV)-pecos/.installed
+
+$(VENV)-pecos/.installed:
+	@test -x $(VENV)-pecos/bin/python || $(PYTHON) -m venv $(VENV)-pecos
+	@echo "installing PECOS (once; a few minutes)"
+	@$(VENV)-pecos/bin/python -m pip --quiet --disable-pip-version-check install 'libpecos==1.2.8' 'numpy<2' 'torch==2.13.0'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VENV)-pecos .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
