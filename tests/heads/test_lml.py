@@ -21,7 +21,9 @@ rows = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, min_side=
 
 def check_row(y: np.ndarray, x: np.ndarray, k: int, tolerance: float) -> None:
     np.testing.assert_allclose(y, oracles.lml_projection(x, k), atol=tolerance)
-    assert abs(y.sum(dtype=np.float64) - min(k, len(x))) <= 1e-6
+    # float32 probabilities are rounded themselves: their sum is as near as a share of k
+    allowed = 1e-6 * (min(k, len(x)) if y.dtype == np.float32 else 1)
+    assert abs(y.sum(dtype=np.float64) - min(k, len(x))) <= allowed
     order = np.argsort(x, kind="stable")
     assert (np.diff(y[order]) >= -tolerance).all()
 
