@@ -25,7 +25,7 @@ WIDE = 16.0  # the variance of logits whose largest is worth a look
 LANES = 256
 BLOCK = 512  # numbers that float32 may sum up
 
-ONE, HALF, LOG2_E = np.float32(1), np.float32(0.5), np.float32(1.44269504088896341)
+NOTHING, ONE, HALF, LOG2_E = np.float32(0), np.float32(1), np.float32(0.5), np.float32(1.44269504088896341)
 LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)  # w * LN2_HIGH is exact
 EXP_2, EXP_3, EXP_4 = np.float32(5.0000001201e-1), np.float32(1.6666665459e-1), np.float32(4.1665795894e-2)
 EXP_5, EXP_6, EXP_7 = np.float32(8.3334519073e-3), np.float32(1.3981999507e-3), np.float32(1.9875691500e-4)
@@ -100,14 +100,19 @@ def find_root(e, k, y):
 
 @jit
 def fill_exponentials(x, sign, shift, e):
-    """e = exp(sign * x + shift), float32: 2^w times a polynomial of what is left (Cephes), which fits vectors."""
+    """e = exp(sign * x + shift), float32: 2^w times a polynomial of what is left (Cephes), which fits vectors.
+
+    0 below -CUT: a label that far down takes no part in the gradient either.
+    """
     for i in range(len(x)):
-        t = min(max(sign * x[i] + shift, -CUT), CUT)
+        whole = sign * x[i] + shift
+        t = min(max(whole, -CUT), CUT)
         w = np.floor(t * LOG2_E + HALF)
         t = (t - w * LN2_HIGH) - w * LN2_LOW
         p = ((((EXP_7 * t + EXP_6) * t + EXP_5) * t + EXP_4) * t + EXP_3) * t + EXP_2
         p = p * t * t + t + ONE
-        e[i] = p * np.int32((w + BIAS) * MANTISSA).view(np.float32)
+        power = p * np.int32((w + BIAS) * MANTISSA).view(np.float32)
+        e[i] = power if whole >= -CUT else NOTHING
 
 
 @jit
@@ -215,7 +220,7 @@ def spread_rows(first, last, y, pulls, found):
     """found [rows, n]: pulls [rows] shared out by y (1 - y); 0 where all y are 0 or 1."""
     for row in range(first, last):
         weight = add_weights(y[row])
-        fill_weights(y[row], y.dtype.type(pulls[row] / weight if weight > 0 else 0.0), found[row])
+        fill_weights(y[row], np.float64(pulls[row]) / weight if weight > 0 else 0.0, found[row])
 
 
 @jit_sums
@@ -245,4 +250,4 @@ def add_weights(y):
 @jit_sums
 def fill_weights(y, factor, found):
     for i in range(len(y)):
-        found[i] = (y[i] - y[i] * y[i]) * factor
+        found[i] = np.float64(y[i] - y[i] * y[i]) * factor  # where all weights are tiny, factor is beyond float32
