@@ -27,10 +27,23 @@ def jit(function: Callable) -> Any:
     those of kernels that were compiled into it: an edited helper would go on living in its callers. So compiled code
     lies in a folder of its own for every state of a room's kernel files. Kernels call kernels of their own room only.
     """
+    return _compile(function, fastmath=False)
+
+
+def jit_sums(function: Callable) -> Any:
+    """`jit` for a loop of float arithmetic that should run in vector lanes: additions may be done in another order.
+
+    The order is fixed when the kernel is compiled, so results repeat on a machine. x / 0 is infinite, not an error:
+    the check would keep a loop out of the lanes. NaN and infinities keep their meaning.
+    """
+    return _compile(function, fastmath={"reassoc", "contract"}, error_model="numpy")
+
+
+def _compile(function: Callable, **options: Any) -> Any:
     before = config.CACHE_DIR
     config.CACHE_DIR = _compiled_folder(Path(function.__code__.co_filename).parent, before)
     try:
-        return numba.njit(nogil=True, cache=True, fastmath=False)(function)
+        return numba.njit(nogil=True, cache=True, **options)(function)
     finally:
         config.CACHE_DIR = before
 

@@ -21,7 +21,9 @@ rows = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, min_side=
 
 def check_row(y: np.ndarray, x: np.ndarray, k: int, tolerance: float) -> None:
     np.testing.assert_allclose(y, oracles.lml_projection(x, k), atol=tolerance)
-    assert abs(y.sum(dtype=np.float64) - min(k, len(x))) <= 1e-6
+    # float32 probabilities are rounded themselves: their sum is as near as a share of k
+    allowed = 1e-6 * (min(k, len(x)) if y.dtype == np.float32 else 1)
+    assert abs(y.sum(dtype=np.float64) - min(k, len(x))) <= allowed
     order = np.argsort(x, kind="stable")
     assert (np.diff(y[order]) >= -tolerance).all()
 
@@ -134,8 +136,9 @@ def test_refuses_other_numbers_of_labels(k):
         LML(k)
 
 
-def test_says_where_it_did_not_converge(monkeypatch):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_says_where_it_did_not_converge(monkeypatch, dtype):
     monkeypatch.setattr(lml, "BRACKETED_STEPS", 1)
     monkeypatch.setattr(lml, "STEPS", 1)
-    with pytest.raises(StageError, match="did not converge"):
-        lml_projection(torch.tensor([[1.0, 2.0, 40.0, 5.0]]), 2)
+    with pytest.raises(StageError, match="did not converge"):  # 1e25: beyond float32's squares, left by the kernel
+        lml_projection(torch.tensor([[1.0, 2.0, 1e25, 5.0]], dtype=dtype), 2)

@@ -7,6 +7,8 @@ handful of steps from what normally distributed logits would need settles almost
 y without another exponential: 1 / sigmoid(u + d) = a / y + 1 - a, a = exp(-d). What is left after that is solved in
 float64 within the bracket -log(n - k) - x_(k) <= nu <= log(k) - x_(k+1), x_(i) the i-th largest: at the root, what
 the first k lack of 1 is what the others have, each at most (or at least) one label's share of it.
+
+float32 on a CPU takes the same way in kernels (`lml_rows`); what they leave unsolved is solved here.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import math
 import torch
 
 from xpipe.errors import ConfigError, DataError, StageError
+from xpipe.heads import lml_rows
 
 STEPS = 12  # of the whole batch; rows that need more are solved by themselves
 BRACKETED_STEPS = 200
@@ -65,20 +68,34 @@ class _Projection(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
         (y,) = ctx.saved_tensors
-        found = inverse_curvature(y)
-        whole = found.sum(-1, keepdim=True)
-        moved = share(found.mul_(grad).sum(-1, keepdim=True), whole)
-        # 1 / h * (grad - moved), in the memory there is: new pages cost more than another pass
-        torch.sub(grad, moved, out=found).mul_(y).addcmul_(found, y, value=-1)
-        return found.to(grad.dtype), None
+        return pull(y, grad.to(y.dtype)).to(grad.dtype), None
 
 
-def inverse_curvature(y: torch.Tensor) -> torch.Tensor:
+def pull(y: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+    """The gradient by the logits, 1 / h * (grad - its mean with weights 1 / h), 1 / h = y (1 - y): [..., n]."""
+    if lml_rows.fits(y):
+        return lml_rows.pull(y, grad)
+    found = _inverse_curvature(y)
+    whole = found.sum(-1, keepdim=True)
+    moved = _share(found.mul_(grad).sum(-1, keepdim=True), whole)
+    # in the memory there is: new pages cost more than another pass
+    return torch.sub(grad, moved, out=found).mul_(y).addcmul_(found, y, value=-1)
+
+
+def spread(y: torch.Tensor, pulls: torch.Tensor) -> torch.Tensor:
+    """pulls [rows] shared out over the labels by 1 / h = y (1 - y): [rows, n]; 0 where all y are 0 or 1."""
+    if lml_rows.fits(y):
+        return lml_rows.spread(y, pulls)
+    found = _inverse_curvature(y)
+    return found.mul_(_share(pulls, found.sum(1))[:, None])
+
+
+def _inverse_curvature(y: torch.Tensor) -> torch.Tensor:
     """1 / h of the paper, h = 1 / y + 1 / (1 - y): y (1 - y), a new tensor."""
     return torch.addcmul(y, y, y, value=-1)
 
 
-def share(part: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
+def _share(part: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
     """part / whole, and 0 where whole is: rows whose probabilities are all 0 or 1 do not move."""
     return torch.where(whole > 0, part / whole, torch.zeros_like(part))
 
@@ -93,10 +110,10 @@ def solve(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
         if not torch.isfinite(x).all():
             _refuse()
         return torch.ones_like(x), x.new_full((len(x), 1), math.inf, dtype=wide)
-    if 2 * k > n:  # the labels left out are the few: 1 - sigmoid(u) = sigmoid(-u)
+    if 2 * k > n and not lml_rows.fits(x):  # the labels left out are the few: 1 - sigmoid(u) = sigmoid(-u)
         y, nu = solve(-x, n - k)
         return y.neg_().add_(1), -nu
-    y, nu, done = _newton(x, k, wide)
+    y, nu, done = lml_rows.project(x, k) if lml_rows.fits(x) else _newton(x, k, wide)
     if not done.all():
         rows = torch.nonzero(~done).flatten()
         y[rows], nu[rows] = _bracketed(x[rows], k, wide)

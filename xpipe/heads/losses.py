@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional
 
 from xpipe.errors import ConfigError, DataError
-from xpipe.heads.lml import check_k, inverse_curvature, share, solve
+from xpipe.heads.lml import check_k, solve, spread
 from xpipe.heads.targets import Targets
 
 
@@ -168,12 +168,12 @@ class _Projected(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         y, moved, rows, labels = ctx.saved_tensors
-        pull = torch.sigmoid(-moved)  # -d log y / d (x + nu)
-        found = inverse_curvature(y)  # d nu / d x_i = -found_i / sum(found)
+        scale = grad / max(len(y), 1)
+        pull = torch.sigmoid(-moved) * scale  # -d log y / d (x + nu)
         pulls = torch.zeros_like(y[:, 0]).index_add_(0, rows, pull.to(y.dtype))
-        found *= share(pulls, found.sum(1))[:, None]
-        found[rows, labels] -= pull
-        return found.mul_(grad / max(len(y), 1)).to(moved.dtype), None, None
+        found = spread(y, pulls)  # d nu / d x_i = -y_i (1 - y_i) / their sum
+        found[rows, labels] -= pull.to(y.dtype)
+        return found.to(moved.dtype), None, None
 
 
 class _Quasibinary(torch.autograd.Function):
