@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import numpy as np
@@ -12,6 +13,7 @@ from xpipe import machine
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak can be reset on Linux only")
 def test_peak_is_seen_and_reset():
+    gc.collect()  # what earlier tests left must not go away in between
     machine.reset_peak()
     before = machine.peak_bytes()
     assert before > 2**20

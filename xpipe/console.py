@@ -17,7 +17,7 @@ USUAL_RANKS = (1, 3, 5)
 def new_console() -> Console:
     console = Console(highlight=False, markup=False)  # what is shown may hold brackets: paths, xpipe[gpu]
     if not console.is_terminal:
-        console.width = max(console.width, 110)  # a log has no edge to wrap at
+        console.width = max(console.width, 150)  # a log has no edge to wrap at
     return console
 
 
