@@ -234,7 +234,7 @@ def compare_with_training(console, X, Y1, Y2, path: str) -> bool:
 
     for method in ("eagle", "discriminative", "auto"):
         labels = assign_by(method)  # loads kernels
-        taken = min(seconds(lambda: assign_by(method)) for _ in range(3 if method == "eagle" else 2))  # noqa: B023
+        taken = min(seconds(lambda: assign_by(method)) for _ in range(ROUNDS if method == "eagle" else 2))  # noqa: B023
         with tempfile.TemporaryDirectory() as folder:
             target = os.path.join(folder, "train.txt")
             writing = seconds(lambda: write_xmc(target, X, labels))  # noqa: B023
@@ -282,7 +282,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("path", nargs="?", help="XMC text with its header; default: a stand-in made here")
     path = parser.parse_args().path
-    console = Console()
+    console = Console(width=120)
     with tempfile.TemporaryDirectory() as folder:
         if path is None:
             synthesize("eurlex-4k", seed=0, out=folder)

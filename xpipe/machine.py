@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import sys
+from collections.abc import Iterator
+from queue import SimpleQueue
+from typing import Any
 
 from xpipe.errors import ConfigError
 
@@ -41,3 +45,13 @@ def check_threads(threads: int | None) -> int:
     if threads is not None and threads < 1:
         raise ConfigError(f"`threads` must be at least 1, got {threads}", fix="leave it out: one a usable core")
     return threads or usable_cores()
+
+
+@contextlib.contextmanager
+def lent(spare: SimpleQueue) -> Iterator[Any]:
+    """One of the work spaces that threads share; it goes back also where the work fails: others wait for it."""
+    space = spare.get()
+    try:
+        yield space
+    finally:
+        spare.put(space)

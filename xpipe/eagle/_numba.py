@@ -62,17 +62,18 @@ def embed_labels(labels, label_ptr, label_groups, group_ptr, group_samples, indp
         renumbered = len(marks) > 0 and entries <= len(block_values)
         width = number_features(first, last, columns, marks, local_of, features) if renumbered else n_features
         e[:width] = 0.0
+        winners = np.empty(n_groups, np.int32)
         if entries <= len(block_values):
             gather_rows(first, last, columns, values, local_of, counts, block_columns, block_values, e)
             block = Rows(first, last, block_columns, block_values, norm, mean_score)
             factor, offset = embed_label(block, counts, starts, members, mean_square, difference, steps, step_size,
-                                         e[:width], g[:width], traces[number])  # fmt: skip
+                                         e[:width], g[:width], traces[number], winners)  # fmt: skip
         else:
             for i in range(n_samples):
                 add_row(columns, values, first[i], last[i], np.float64(counts[i]), e)
             rows = Rows(first, last, columns, values, norm, mean_score)
             factor, offset = embed_label(rows, counts, starts, members, mean_square, difference, steps, step_size,
-                                         e, g, traces[number])  # fmt: skip
+                                         e, g, traces[number], winners)  # fmt: skip
         offsets[number] = offset
         before = written
         for p in range(width if len(weights) > 0 else 0):  # always written, not always kept: no branch to foresee
@@ -88,35 +89,38 @@ def embed_labels(labels, label_ptr, label_groups, group_ptr, group_samples, indp
                 e[p] = weight if abs(weight) > smallest else np.float32(0)
                 square += e[p] * e[p]
             tie = FLOAT32_TIE * (np.sqrt(square) + abs(offset) * np.sqrt(mean_square))
-            scores = np.empty(n_samples)
+            at = label_ptr[labels[number]]
             if entries <= len(block_values):
-                score_samples(first, last, block_columns, block_values, mean_score, offset, e, scores)
+                block = Rows(first, last, block_columns, block_values, norm, mean_score)
+                own_groups(groups, group_ptr, starts, members, samples, block, offset, e, tie, winners, at, owners,
+                           owner_scores)  # fmt: skip
             else:
-                score_samples(first, last, columns, values, mean_score, offset, e, scores)
-            own_groups(groups, group_ptr, starts, members, samples, norm, tie, scores, label_ptr[labels[number]],
-                       owners, owner_scores)  # fmt: skip
+                rows = Rows(first, last, columns, values, norm, mean_score)
+                own_groups(groups, group_ptr, starts, members, samples, rows, offset, e, tie, winners, at, owners,
+                           owner_scores)  # fmt: skip
     return written
 
 
 @jit
-def score_samples(first, last, columns, values, mean_score, offset, e, scores):
-    """scores[i] = <e - offset * mean, row i>."""
-    for i in range(len(scores)):
-        scores[i] = dot_row(columns, values, first[i], last[i], e) - offset * mean_score[i]
+def own_groups(groups, group_ptr, starts, members, samples, rows, offset, e, tie, winners, at, owners, owner_scores):
+    """The best sample of each group of a label by <e - offset * mean, row>; owners stand from `at` on.
 
-
-@jit
-def own_groups(groups, group_ptr, starts, members, samples, norm, tie, scores, at, owners, owner_scores):
-    """The best sample of each group of a label, from the scores of its samples; owners stand from `at` on."""
+    Where the winner is known already, no other sample is scored.
+    """
+    first, last, columns, values, norm, mean_score = rows
+    scores = np.empty(len(samples))
     full = 0
     for number in range(len(groups)):
         owners[at + number] = -1
         if group_ptr[groups[number]] == group_ptr[groups[number] + 1]:
             continue
         inside = members[starts[full] : starts[full + 1]]
+        if winners[full] >= 0:
+            inside = winners[full : full + 1]
         full += 1
         best = -HUGE
         for i in inside:
+            scores[i] = dot_row(columns, values, first[i], last[i], e) - offset * mean_score[i]
             best = max(best, scores[i] - tie * norm[i])
         for i in inside:
             if scores[i] + tie * norm[i] >= best:

@@ -27,6 +27,7 @@ TIE = 1e-9  # scores are equal when they differ by less than this part of their 
 ZERO = 1e-6  # a sum shorter than this part of the norms that were added up is rounding: zero
 SLACK = 1e-12  # rounding of a score, as a part of the row's norm
 SQUARE_SLACK = 1e-14  # rounding of the square of a sum, as a part of the square of the norms that were added up
+BLUR = 1e-6  # rounding of a score whose embedding is in float32, and what then counts as a tie, as a part of the norm
 HUGE = 1e300
 LEAST_FACTOR = 1e-100
 
@@ -301,12 +302,24 @@ def add_scores(samples, rows, scalars, e, g):
 
 
 @jit
-def embed_label(rows, counts, starts, members, mean_square, difference, steps, step_size, e, g, trace):
+def find_winners(groups, history, winners):
+    """The winners that lead by more than what is not known of the others' scores, and than float32 can blur."""
+    for j in range(len(winners)):
+        s = groups.checked[j]
+        lead = history.of_e[s] * groups.lead_v[j] + history.of_g[s] * groups.lead_u[j]
+        if lead > (history.rest[s] + BLUR) * groups.reach[j]:
+            winners[j] = groups.top[j]
+
+
+@jit
+def embed_label(rows, counts, starts, members, mean_square, difference, steps, step_size, e, g, trace, winners):
     """Algorithm 1 for one label, whose sum of rows is in e; returns (factor, offset): factor * e - offset * mean.
 
     counts: groups of each sample; starts, members: samples of each group; difference: no two rows are farther apart
-    than this times the longer one; trace: the objective after 0..steps, or empty.
+    than this times the longer one; trace: the objective after 0..steps, or empty. winners: one a group, becomes the
+    sample that leads it so far that not even an embedding in float32 could change it, or -1.
     """
+    winners[:] = -1
     scalars = np.zeros(N_SCALARS)
     sum_up(rows, counts, scalars, mean_square, e)
     n_samples, n_groups = len(counts), len(starts) - 1
@@ -344,4 +357,6 @@ def embed_label(rows, counts, starts, members, mean_square, difference, steps, s
     square = factor * factor * dot_dense(e, e) - 2.0 * offset * e_mean + offset * offset * mean_square
     if square <= ZERO * ZERO:
         return 0.0, 0.0
+    if rounds > 1:
+        find_winners(groups, history, winners)
     return factor / np.sqrt(square), offset / np.sqrt(square)

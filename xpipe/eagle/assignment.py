@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from xpipe.eagle.embedding import CentredEmbedding, check_mean, check_options, embed, embed_in_threads
 from xpipe.eagle.problem import Problem, check_labels, run_chunks, state_problem
 from xpipe.errors import DataError
-from xpipe.machine import check_threads
+from xpipe.machine import check_threads, lent
 from xpipe.sparse import Triple, canonical, read_only, to_matrix, to_triple
 
 
@@ -121,12 +121,11 @@ def _assign_in_threads(
     kernel: Any = _numba.assign_labels
 
     def work(chunk: np.ndarray) -> None:
-        space = spaces.get()
-        kernel(
-            chunk, problem.label_ptr, problem.label_groups, problem.group_ptr, problem.group_samples, *X, norms,
-            mean_scores, float(np.sqrt(mean @ mean)), *rows, read_only(offsets), *space, owners, scores,
-        )  # fmt: skip
-        spaces.put(space)
+        with lent(spaces) as space:
+            kernel(
+                chunk, problem.label_ptr, problem.label_groups, problem.group_ptr, problem.group_samples, *X, norms,
+                mean_scores, float(np.sqrt(mean @ mean)), *rows, read_only(offsets), *space, owners, scores,
+            )  # fmt: skip
 
     run_chunks(work, labels, problem.label_costs(), threads)
     return owners, scores

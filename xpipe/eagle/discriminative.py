@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from xpipe.eagle import _owners_numba as kernels
 from xpipe.eagle.whitening import Whitened
 from xpipe.grouping import spread_labels
-from xpipe.machine import usable_cores
+from xpipe.machine import lent, usable_cores
 from xpipe.sparse import Triple, canonical, to_matrix, to_triple
 
 ROUNDS = 10
@@ -101,13 +101,12 @@ def fit_posteriors(
         spare.put(_work_space(rows, np.diff(pairs.indptr).max(initial=1)))
 
     def work(part: int) -> None:
-        space = spare.get()
-        kernels.fit_labels(
-            queue[part :: threads * 4], pairs.indptr, pairs.indices, label_groups.indptr, label_groups.indices,
-            group_samples.indptr, group_samples.indices, rows.indptr, rows.indices, rows.values, rows.coordinates,
-            rows.influence, rounds, np.float32(TOLERANCE), *space, posterior, score,
-        )  # fmt: skip
-        spare.put(space)
+        with lent(spare) as space:
+            kernels.fit_labels(
+                queue[part :: threads * 4], pairs.indptr, pairs.indices, label_groups.indptr, label_groups.indices,
+                group_samples.indptr, group_samples.indices, rows.indptr, rows.indices, rows.values, rows.coordinates,
+                rows.influence, rounds, np.float32(TOLERANCE), *space, posterior, score,
+            )  # fmt: skip
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, range(threads * 4)))

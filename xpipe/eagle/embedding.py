@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from xpipe.eagle.problem import Problem, check_labels, run_chunks, state_problem
 from xpipe.errors import ConfigError, DataError
-from xpipe.machine import check_threads
+from xpipe.machine import check_threads, lent
 from xpipe.sparse import Triple, read_only, to_matrix
 
 NARROW = 1 << 16  # features that fit uint16: with more of them, those of a label are renumbered
@@ -156,13 +156,12 @@ def embed_in_threads(
         lengths, indices = np.zeros(len(chunk), dtype=np.int64), np.empty(room, dtype=np.int32)
         weights, chunk_offsets = np.empty(room, dtype=np.float32), np.zeros(len(chunk))
         chunk_traces = np.zeros((len(chunk), traces.shape[1]))
-        space = spaces.get()
-        used = kernel(
-            chunk, problem.label_ptr, problem.label_groups, problem.group_ptr, problem.group_samples, *X, norms,
-            mean_scores, negative, float(mean @ mean), steps, float(step_size), np.float32(smallest), *space, lengths,
-            indices, weights, chunk_offsets, chunk_traces, owners, owner_scores,
-        )  # fmt: skip
-        spaces.put(space)
+        with lent(spaces) as space:
+            used = kernel(
+                chunk, problem.label_ptr, problem.label_groups, problem.group_ptr, problem.group_samples, *X, norms,
+                mean_scores, negative, float(mean @ mean), steps, float(step_size), np.float32(smallest), *space,
+                lengths, indices, weights, chunk_offsets, chunk_traces, owners, owner_scores,
+            )  # fmt: skip
         offsets[chunk], traces[chunk] = chunk_offsets, chunk_traces
         written.append(Written(chunk, lengths, _trimmed(indices, used), _trimmed(weights, used)))
 

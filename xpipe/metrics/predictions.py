@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import ConfigError, DataError
-from xpipe.machine import check_threads
+from xpipe.machine import check_threads, lent
 from xpipe.metrics.truth import Filters, make_filters
 from xpipe.sparse import canonical, read_only
 
@@ -160,11 +160,10 @@ def rank_checked(predictions: Predictions, k: int, filters: Filters, threads: in
         spaces.put((np.full(n_labels, -1, np.int32), np.empty(longest + 1, np.int32)))
 
     def work(first: int, last: int) -> tuple[int, int, int]:
-        stamps, places = space = spaces.get()
-        if predictions.lists is not None:
-            found = kernels.take_ranked(first, last, predictions.lists, n_labels, *filters, stamps, labels)
-        else:
-            found = kernels.rank_rows(
+        with lent(spaces) as (stamps, places):
+            if predictions.lists is not None:
+                return kernels.take_ranked(first, last, predictions.lists, n_labels, *filters, stamps, labels)
+            return kernels.rank_rows(
                 first,
                 last,
                 *predictions.entries,
@@ -177,8 +176,6 @@ def rank_checked(predictions: Predictions, k: int, filters: Filters, threads: in
                 labels,
                 tied,
             )
-        spaces.put(space)
-        return found
 
     for status in run_chunks(work, n_rows, threads):
         check_status(predictions, *status)

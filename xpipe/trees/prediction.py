@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from xpipe.machine import lent
 from xpipe.sparse import Triple, to_matrix, to_triple
 from xpipe.trees.forest import Forest
 
@@ -67,11 +68,8 @@ def predict_rows(
 
     def work(first: int) -> None:
         part = slice(first, min(first + rows, n_rows))
-        scratch = spare.get()
-        try:
+        with lent(spare) as scratch:
             _search_chunk(search, triple, scales, first, scratch, scores[part], labels[part], counts[part])
-        finally:
-            spare.put(scratch)
 
     with ThreadPoolExecutor(threads, thread_name_prefix="xpipe-trees") as pool:
         list(pool.map(work, range(0, n_rows, rows)))
