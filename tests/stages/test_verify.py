@@ -188,7 +188,7 @@ def test_workers_and_chunks_change_no_byte(tmp_path, data, weights, monkeypatch)
     settings = (f"verify.weights={weights}", "verify.split=train", "verify.radius=exact")
     reference = run(tmp_path / "one", data, *settings)
     expected = bytes_below(tmp_path / "one" / "runs" / "sample")
-    for workers, units in ((2, 1), (3, 2)):
+    for workers, units in ((1, 3), (2, 1), (3, 2)):
         monkeypatch.setattr(stage_file, "SETS_A_UNIT", units * UNIT)
         cluster = f"{{kind: local, workers: {workers}, memory_limit: 1GiB}}"
         found = run(tmp_path / str(workers), data, *settings, cluster=cluster)
