@@ -244,6 +244,8 @@ class DaskCluster:
         one_thread = dict.fromkeys(
             ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
         )
+        # silence_logs ends when the cluster closes, and that is when its scheduler complains about workers that left
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
         with dask.config.set(settings), _interrupts_for_us_alone():
             self._cluster = LocalCluster(
                 n_workers=self.params.workers,
