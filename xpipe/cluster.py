@@ -26,6 +26,7 @@ from xpipe.units import format_bytes, parse_bytes, parse_duration
 
 RETRIES = 3  # how often a call whose worker died is given to another one
 POLL_SECONDS = 0.5
+SILENCE = logging.CRITICAL + 1
 log = logging.getLogger("xpipe.cluster")
 
 
@@ -244,8 +245,8 @@ class DaskCluster:
         one_thread = dict.fromkeys(
             ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
         )
-        # silence_logs ends when the cluster closes, and that is when its scheduler complains about workers that left
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        # silence_logs ends when the cluster closes: just when its scheduler complains, as critical, of those who left
+        logging.getLogger("distributed").setLevel(SILENCE)
         with dask.config.set(settings), _interrupts_for_us_alone():
             self._cluster = LocalCluster(
                 n_workers=self.params.workers,
@@ -254,7 +255,7 @@ class DaskCluster:
                 memory_limit=self.memory_limit,
                 dashboard_address=":0",  # any free port: another cluster may hold the usual one
                 local_directory=self._scratch.name,
-                silence_logs=logging.CRITICAL,
+                silence_logs=SILENCE,
                 env=one_thread,
             )
             self._client = Client(self._cluster)
