@@ -16,12 +16,16 @@ from xpipe.heads.head import check_counts
 from xpipe.heads.losses import bce_loss
 from xpipe.heads.targets import Targets
 
+ABSENT = -2.0  # where the biases of labels start
+
 
 class DeepMIML(torch.nn.Module):
     """Bags [batch, instances, in_dim] to logits [batch, n_labels]: FC + ReLU, max over concepts, max over instances.
 
     hidden: width of an FC + ReLU before that, the two-layer network of the paper's experiments; None: without.
-    A bias a label is added to the maxima, which are never negative: without it no probability could be below 1/2.
+    A bias a label is added to the maxima, which are never negative: without it no probability could be below 1/2. It
+    starts below 0, as a score of 0 means an absent label: from 0 on, the first steps press all scores of some labels
+    to 0, where ReLU has no gradient, and those labels are never learned.
     """
 
     def __init__(self, in_dim: int, n_labels: int, concepts: int, hidden: int | None = None):
@@ -32,7 +36,7 @@ class DeepMIML(torch.nn.Module):
         self.in_dim, self.n_labels, self.concepts, self.hidden = in_dim, n_labels, concepts, hidden
         first = [] if hidden is None else [torch.nn.Linear(in_dim, hidden), torch.nn.ReLU()]
         self.layers = torch.nn.Sequential(*first, torch.nn.Linear(hidden or in_dim, concepts * n_labels))
-        self.bias = torch.nn.Parameter(torch.zeros(n_labels))
+        self.bias = torch.nn.Parameter(torch.full((n_labels,), ABSENT))
 
     def forward(self, bags: torch.Tensor, sizes: torch.Tensor | None = None) -> torch.Tensor:
         """sizes: int64 [batch], how many instances of each bag are real, the first ones; None: all."""
