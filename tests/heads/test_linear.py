@@ -60,6 +60,25 @@ def test_quasibinary_moves_its_normaliser_in_log_space():
     assert int(head.updates) == 2
 
 
+def test_quasibinary_settles_on_the_number_of_labels():
+    torch.manual_seed(0)
+    head, e = Quasibinary(5, 7), torch.randn(300, 5) * 3
+    for own in ([[0, 1, 2]] * 300, [[4]] * 30 + [[]] * 270, [list(range(7))] * 299 + [[1]]):
+        targets = [Targets.of(own[:100]), Targets.of(own[100:])]
+        head.settle(lambda targets=targets: zip(head(e).split([100, 200]), targets, strict=True))
+        q = head.probabilities(e).detach()
+        assert q.max() == 1  # the sum is right though some are cut
+        assert float(q.double().sum()) == pytest.approx(sum(len(labels) for labels in own), rel=1e-5)
+
+
+def test_quasibinary_does_not_settle_on_rows_that_say_nothing():
+    head = Quasibinary(5, 7)
+    before = float(head.log_normaliser)
+    for own in ([[]] * 4, [list(range(7))] * 4, []):
+        head.settle(lambda own=own: [(torch.zeros(len(own), 7), Targets.of(own))] if own else [])
+        assert float(head.log_normaliser) == before
+
+
 def test_quasibinary_threshold_is_one_half():
     head = Quasibinary(5, 7)
     e = torch.randn(200, 5) * 3

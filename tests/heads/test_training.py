@@ -143,6 +143,18 @@ def test_validation_figures_are_those_of_the_held_out_rows(folder):
     assert trained.history[0]["validation_ndcg"] == pytest.approx(found)
 
 
+@pytest.mark.parametrize("validation", [0.2, 0.0])
+def test_quasibinary_probabilities_add_up_to_the_labels_of_rows_held_out(folder, tmp_path, validation):
+    options = replace(OPTIONS, layer="quasibinary", head={}, dropout=0.5, validation=validation)
+    trained = train_head(folder, options, checkpoint=str(tmp_path))
+    rows = {"role": "validation", "validation": validation} if validation else {}
+    batches = list(ParquetBatches(folder, shuffle=False, seed=options.seed, **rows))
+    with torch.no_grad():
+        total = sum(float(trained.model.head.probabilities(trained.model.encoder(one)).sum()) for one in batches)
+    assert total == pytest.approx(sum(len(one.targets.labels) for one in batches), rel=1e-4)
+    assert same(train_head(folder, options, checkpoint=str(tmp_path)).model, trained.model)  # found done
+
+
 def test_progress_tells_loss_and_time_left(folder, monkeypatch):
     from xpipe.heads import training
 

@@ -5,6 +5,7 @@ Holds no formula of any head.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,6 +29,9 @@ class Head(torch.nn.Module):
     def loss(self, logits: torch.Tensor, targets: Targets) -> torch.Tensor:
         """The head's own loss, a mean over the rows of the batch."""
         raise NotImplementedError
+
+    def settle(self, batches: Callable[[], Iterable[tuple[torch.Tensor, Targets]]]) -> None:
+        """Called once the weights are final, with (logits, targets) of rows not trained on: most heads need nothing."""
 
     def probabilities(self, x: torch.Tensor) -> torch.Tensor:
         """In [0, 1], [batch, n_labels]."""

@@ -6,6 +6,7 @@ Holds no bottleneck: each label has as many weights as the encoder has outputs.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -92,12 +93,16 @@ class LMLHead(_Linear):
         return {"k": self.k}
 
 
-class Quasibinary(_Linear):
-    """q = exp(z) / C with one C for all labels and samples, a moving average of the batches', cut at 1.
+SETTLING = 20  # passes over the rows at most
 
-    In training mode `loss` moves `log_normaliser` (buffer, log C) by `momentum`; a batch without labels leaves it.
-    Before the first batch it is log(n_labels), that of zero logits and one label a row. Score above 0 in `weights`:
-    q above 1/2, as log C - log 2 is taken off the bias.
+
+class Quasibinary(_Linear):
+    """q = exp(z) / C with one C for all labels and samples, cut at 1.
+
+    In training mode `loss` moves `log_normaliser` (buffer, log C), the average of the batches', by `momentum`; a batch
+    without labels leaves it. Before the first batch it is log(n_labels), that of zero logits and one label a row.
+    `settle` replaces it by that of other rows. Score above 0 in `weights`: q above 1/2, as log C - log 2 is taken off
+    the bias.
     """
 
     layer = "quasibinary"
@@ -125,6 +130,28 @@ class Quasibinary(_Linear):
             log_c = torch.logaddexp(self.log_normaliser + kept, log_c + new)
         self.log_normaliser.copy_(log_c)
         self.updates += 1
+
+    @torch.no_grad()
+    def settle(self, batches: Callable[[], Iterable[tuple[torch.Tensor, Targets]]]) -> None:
+        """Choose C so that the sum of q, cut at 1, over the given rows is the number of their labels.
+
+        Training rows, which the weights were fitted to, have a larger sum of exp(z) than others, and with dropout even
+        more so: the moving C makes all probabilities of new rows too low. Reads the batches several times.
+        """
+        log_c, cut = math.inf, -1  # at C = inf nothing is cut: the first pass gives the C of the paper
+        for _ in range(SETTLING):
+            total, n_cut, n_own, n_all = -math.inf, 0, 0, 0
+            for logits, targets in batches():
+                z = logits.double()
+                is_cut = z > log_c
+                total = float(np.logaddexp(total, float(torch.logsumexp(z.masked_fill(is_cut, -math.inf), (0, 1)))))
+                n_cut, n_own, n_all = n_cut + int(is_cut.sum()), n_own + len(targets.labels), n_all + z.numel()
+            if not 0 < n_own < n_all or n_cut == cut:
+                break
+            # what is cut has q = 1; the others share what is left, so that C only falls, and more may be cut
+            log_c, cut = total - math.log(n_own - n_cut), n_cut
+        if math.isfinite(log_c):
+            self.log_normaliser.fill_(log_c)
 
     def log_probabilities(self, logits: torch.Tensor) -> torch.Tensor:
         """log q, cut at 0, [batch, n_labels]."""

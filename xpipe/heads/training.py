@@ -25,6 +25,7 @@ from xpipe.heads.checkpoint import Checkpoint
 from xpipe.heads.encoder import SparseEncoder
 from xpipe.heads.model import HeadModel, as_matrix
 from xpipe.heads.options import TrainOptions
+from xpipe.heads.targets import Targets
 from xpipe.metrics.measuring import measure
 from xpipe.metrics.predictions import rank
 
@@ -115,7 +116,17 @@ class _Run:
         while not self.is_done():
             self.train_epoch(len(self.history) + 1)
         self.model.load_state_dict(self.best)
+        self.model.eval()
+        self.model.head.settle(self.final_logits)
         return Trained(self.model.cpu().eval(), self.history, self.best_epoch, self.device.type)
+
+    @torch.inference_mode()
+    def final_logits(self) -> Iterator[tuple[torch.Tensor, Targets]]:
+        """Of the held-out rows, or where none are, of those trained on."""
+        self.batches.set_epoch(0)  # one order of rows, whether this run trained the epochs or found them done
+        for batch in self.batches if self.held_out is None else self.held_out:
+            moved = batch.to(self.device)
+            yield self.model(moved), moved.targets
 
     def is_done(self) -> bool:
         trained = len(self.history)

@@ -143,7 +143,7 @@ def in_words(epoch: dict) -> str:
 TRAIN_HEADS = Stage(
     name="train_heads",
     section="train",
-    version=1,
+    version=2,
     reads=("datasets", "features?"),
     writes=(MODELS,),
     params=TrainParams,
