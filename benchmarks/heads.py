@@ -27,6 +27,8 @@ LML_LABELS, LML_BATCH, LML_K = 10_000, 128, (1, 5, 50, 500, 5_000)
 LML_SCALES, LML_GOAL, SPREAD = (1.0, 3.0), 3.0, 1.5
 THREADS = 2
 
+LML_ROUNDS = 8
+
 
 def best_times(acts: dict, rounds: int, calls: int = 3) -> dict[str, float]:
     """Seconds of each act, best of all rounds; they take turns, so that other work slows down all of them alike."""
@@ -147,7 +149,7 @@ def compare_projections(console, rounds: int) -> list[tuple[str, str, bool]]:
                     "lml": lambda k=k: step(lambda z: lml_projection(z, k)),
                     "bisection": lambda k=k: step(lambda z: plain_bisection(z, k)),
                 },
-                rounds,
+                LML_ROUNDS * rounds,  # steps of a millisecond: the best of few would be luck
                 4,
             )
             off = float((lml_projection(x.detach(), k).double().sum(1) - k).abs().max())

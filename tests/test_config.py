@@ -401,7 +401,7 @@ def test_override_mends_a_mistake_of_the_file(write):
             "did you mean `group`?",
         ),
         ("seed.size=10", "`seed` must be a section to have the key size, got 3"),
-        ("emit.formats.0=xmc", "`emit.formats` must be a section to have the key 0, got [\"xmc\"]"),
+        ("emit.formats.0=xmc", '`emit.formats` must be a section to have the key 0, got ["xmc"]'),
         ("group.size", "an override must look like group.size=10"),
         ("=3", "an override must look like group.size=10"),
         ("group..size=3", "an override must look like group.size=10"),

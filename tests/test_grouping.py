@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from tests import oracles
 from tests.strategies import csr_matrices, label_matrices
 from xpipe.errors import ConfigError, DataError
-from xpipe.grouping import binarised, given_groups, kmeans_groups, membership_of_ids, random_groups, spread_labels
+from xpipe.grouping import (
+    binarised,
+    given_groups,
+    kmeans_groups,
+    likeness,
+    membership_of_ids,
+    random_groups,
+    spread_labels,
+)
 
 
 def assert_ones(matrix: sp.csr_matrix) -> None:
@@ -178,3 +186,16 @@ def test_no_samples_at_all():
         Y1, Y2 = given_groups(groups, sp.csr_matrix((0, 7)))
         assert Y1.shape[0] == 0
         assert Y2.shape == (Y1.shape[1], 7)
+
+
+def test_likeness_is_the_mean_correlation_of_two_members():
+    rng = np.random.default_rng(0)
+    X = sp.random(60, 30, 0.3, "csr", np.float32, random_state=rng)
+    ids = np.repeat(np.arange(15), 4)
+    Y1 = membership_of_ids(ids)
+    dense = X.toarray().astype(np.float64) - X.toarray().mean(axis=0)
+    products = dense @ dense.T
+    pairs = (ids[:, None] == ids[None]) & ~np.eye(60, dtype=bool)
+    assert likeness(X, Y1) == pytest.approx(products[pairs].mean() / np.diag(products).mean(), abs=1e-6)
+    assert likeness(sp.csr_matrix(X[ids]), Y1) == pytest.approx(1)  # copies
+    assert likeness(X, membership_of_ids(np.arange(60))) == 0  # no two samples share a group

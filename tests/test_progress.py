@@ -77,9 +77,7 @@ def test_plain_heartbeat_shows_a_stage_that_does_not_advance(stream, clock, monk
     assert "read: 0/9 rows (0 %), 30.0 s" in stream.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("total", "line"), [(0, "read: done, 0/0 rows, 0.0 s"), (None, "read: done, 0 rows, 0.0 s")]
-)
+@pytest.mark.parametrize(("total", "line"), [(0, "read: done, 0/0 rows, 0.0 s"), (None, "read: done, 0 rows, 0.0 s")])
 @pytest.mark.parametrize("mode", ["plain", "rich"])
 def test_nothing_to_do_or_unknown(stream, clock, total, line, mode):
     with Progress(mode, stream=stream, clock=clock) as progress:

@@ -87,6 +87,21 @@ def spread_labels(membership: sp.csr_matrix, group_labels: sp.csr_matrix) -> sp.
     return binarised(sp.csr_matrix(_pattern(membership) @ _pattern(group_labels)))
 
 
+def likeness(X: sp.csr_matrix, membership: sp.csr_matrix) -> float:
+    """How alike two members of a group are: their mean correlation. About 0 for random groups, 1 for copies."""
+    members = sp.csr_matrix(_pattern(membership).T, dtype=np.float64)
+    sizes = np.diff(members.indptr)
+    pairs = float((sizes * (sizes - 1.0)).sum())
+    rows = sp.csr_matrix(X, dtype=np.float64)
+    mean = np.asarray(rows.mean(axis=0)).ravel()
+    own = np.asarray(rows.multiply(rows).sum(axis=1)).ravel() - 2 * (rows @ mean) + mean @ mean
+    if pairs == 0 or own.sum() <= 0:
+        return 0.0
+    sums = sp.csr_matrix(members @ rows)
+    squares = np.asarray(sums.multiply(sums).sum(axis=1)).ravel() - 2 * sizes * (sums @ mean) + sizes**2 * (mean @ mean)
+    return float((squares.sum() - (members @ own).sum()) / pairs / own.mean())
+
+
 def _pattern(matrix: sp.csr_matrix) -> sp.csr_matrix:
     """Ones where a matrix is not zero: weights in a product could cancel or vanish. Shares the indices."""
     return sp.csr_matrix(((matrix.data != 0).astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)

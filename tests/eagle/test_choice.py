@@ -1,8 +1,9 @@
-"""Choices without true labels: trials, forecasts against a dense twin, even scores, and which method is taken."""
+"""Choices without true labels: trials, forecasts against a dense twin, calibration, and which method is taken."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ def test_foretelling_equals_a_dense_twin():
     rows = whitened(X, 40, 0.5)
     trial = selection.set_aside(Y1, Y2, seed=1)
     owners = sp.csr_matrix(sp.csr_matrix(spread_labels(trial.Y1, trial.Y2)).T)
-    found = selection.foretell(rows, trial, owners, threads=2)
+    found = selection.foretell(rows, trial, owners, threads=2, powers=np.array([1, 3]))
     dense = X.toarray().astype(np.float64)
     weights = np.linalg.inv(dense.T @ dense + 0.5 * np.eye(40)) @ dense.T @ owners.toarray().T
     chances = np.clip(dense @ weights, RULED_OUT, CEILING)
@@ -30,9 +31,8 @@ def test_foretelling_equals_a_dense_twin():
             members = trial.held_members[place].indices
             expected = np.log1p(-chances[members, label]).sum()
             assert found.log_none[at, place] == pytest.approx(expected, abs=2e-3)
-            assert found.highest[at, place] == pytest.approx(
-                max((dense @ weights)[members, label].max(), RULED_OUT), abs=2e-3
-            )
+            norm = (np.maximum((dense @ weights)[members, label], RULED_OUT) ** 3).sum() ** (1 / 3)
+            assert np.exp(found.log_norms[1, at, place]) == pytest.approx(norm, abs=2e-3)
             assert trial.held_labels[at, place] == (Y[members, label].sum() > 0)
 
 
@@ -66,18 +66,42 @@ def test_a_trial_keeps_within_its_limits(monkeypatch):
     assert small.held_members.nnz == 40
 
 
-def test_likelihood_even_score_and_climb():
+def trial_of(truth, n_groups):
+    return selection.Trial(np.arange(len(truth)), None, None, None, truth, truth.mean(axis=1), n_groups, 4)
+
+
+def test_calibration_is_recovered_from_groups_it_made():
+    rng = np.random.default_rng(0)
+    n_groups = rng.integers(1, 500, 200)
+    log_norm = rng.normal(-3, 1, (200, 400))
+    hazard = np.exp(5 + 2 * log_norm - 0.5 * np.log(n_groups)[:, None])
+    truth = rng.random(hazard.shape) < -np.expm1(-hazard)
+    norms = np.stack([log_norm] * len(selection.POWERS))  # groups of one: all norms are alike
+    found = selection.calibrate(selection.Forecast(log_norm, norms), trial_of(truth, n_groups), 0.0)
+    assert (found.offset, found.slope, found.per_group) == pytest.approx((5, 2, -0.5), abs=0.05)
+    assert found.power == 2  # independent members
+    alike = selection.calibrate(selection.Forecast(log_norm, norms), trial_of(truth, n_groups), 0.5)
+    assert alike.power == 3
+    upside_down = selection.Forecast(log_norm, -norms)  # scores that speak against owning are of no use
+    assert selection.calibrate(upside_down, trial_of(truth, n_groups), 0.0) is None
+
+
+def test_threshold_gives_the_highest_expected_f1():
+    chances = np.random.default_rng(0).beta(0.3, 2, 500)
+
+    def expected_f1(threshold):
+        chosen = chances > threshold
+        return 2 * chances[chosen].sum() / (chosen.sum() + chances.sum())
+
+    found = selection.threshold_of(chances)
+    assert expected_f1(np.nextafter(found, 0)) == pytest.approx(max(expected_f1(c - 1e-12) for c in chances))
+    assert found == pytest.approx(expected_f1(found) / 2, abs=0.01)  # a known property of the best threshold
+
+
+def test_likelihood_and_climb():
     truth = np.array([[True, False, False, True]])
     sure = np.log1p(-np.array([[0.9, 0.1, 0.2, 0.8]]))
     assert selection.likelihood(sure, truth) == pytest.approx(np.log([0.9, 0.9, 0.8, 0.8]).mean())
-    trial = selection.Trial(np.zeros(1, int), None, None, None, truth, np.array([0.5]))
-    forecast = selection.Forecast(sure, np.array([[0.9, 0.1, 0.2, 0.8]], dtype=np.float32))
-    taught = np.array([0.3, 0.5, 0.7, 0.9])
-    assert selection.even_score(forecast, trial, taught) == 0.3  # both positive groups lie above the cut, so all do
-    half = selection.Forecast(sure, np.array([[0.9, 0.1, 0.2, 0.05]], dtype=np.float32))
-    assert selection.even_score(half, trial, taught) == pytest.approx(0.6)
-    hopeless = selection.Forecast(sure, np.array([[0.1, 0.9, 0.8, 0.2]], dtype=np.float32))
-    assert selection.even_score(hopeless, trial, taught) == np.inf
     best, seen = selection.climb((1.0, 2.0, 3.0, 4.0, 5.0), 3, lambda x: -((x - 2.0) ** 2))
     assert best == 2.0
     assert set(seen) == {1.0, 2.0, 3.0, 4.0, 5.0}
@@ -86,7 +110,7 @@ def test_likelihood_even_score_and_climb():
 def test_explained_is_a_share_and_needs_no_scale():
     rng = np.random.default_rng(0)
     truth = rng.random((20, 200)) < 0.1
-    trial = selection.Trial(np.arange(20), None, None, None, truth, np.full(20, 0.1))
+    trial = trial_of(truth, np.full(20, 20))
 
     def explained(chances):
         return selection.explained(selection.Forecast(np.log1p(-chances), np.zeros(1)), trial)
@@ -119,6 +143,7 @@ def test_homogeneous_groups_keep_the_baseline_and_mixed_ones_are_split():
 
 
 def test_choices_survive_json():
-    for even in (0.25, np.inf):
-        choice = Choice("discriminative", 3.0, even, "because", {"ridge": {"3": -0.1}})
-        assert Choice.of(json.loads(json.dumps(choice.facts()))) == choice
+    for calibration in ((5.0, 2.0, -0.5, 2.0), ()):
+        choice = Choice("discriminative", 3.0, calibration, 0.4, 10, "because", {"ridge": {"3": -0.1}})
+        read = json.loads(json.dumps(asdict(choice)))
+        assert Choice(**{**read, "calibration": tuple(read["calibration"])}) == choice

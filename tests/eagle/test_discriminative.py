@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from xpipe.eagle import impute
-from xpipe.eagle._owners_numba import CEILING, FLOOR
-from xpipe.eagle.discriminative import best_pairs, find_owners, fit_posteriors
+from xpipe.eagle._owners_numba import CEILING, FLOOR, RULED_OUT
+from xpipe.eagle.discriminative import best_pairs, find_owners, fit_posteriors, judged
 from xpipe.eagle.whitening import leading_directions, metric_of, whiten
 from xpipe.errors import ConfigError, DataError
 from xpipe.grouping import given_groups, random_groups, spread_labels
@@ -43,24 +43,30 @@ def overlapping(Y, seed=0):
     return given_groups(sp.csr_matrix(Y1), Y)
 
 
-def dense_posteriors(X, Y1, Y2, ridge, rounds):
-    """The method written out with a dense inverse, one label after the other."""
+def dense_posteriors(X, Y1, Y2, ridge, rounds, most_members=99):
+    """(posteriors, scores): the method written out with a dense inverse, one label after the other."""
     X, Y1, Y2 = X.toarray().astype(np.float64), Y1.toarray() > 0, Y2.toarray() > 0
     metric = X @ np.linalg.inv(X.T @ X + ridge * np.eye(X.shape[1])) @ X.T
-    found = np.zeros((Y2.shape[1], X.shape[0]))
+    found, scores = np.zeros((Y2.shape[1], X.shape[0])), np.zeros((Y2.shape[1], X.shape[0]))
     for label in range(Y2.shape[1]):
         groups = [np.flatnonzero(Y1[:, group]) for group in np.flatnonzero(Y2[:, label])]
         q = np.zeros(X.shape[0])
         for members in groups:
             q[members] = np.maximum(q[members], 1 / max(len(members), 1))
         for _ in range(rounds):
-            s = metric @ q - np.diag(metric) * q
-            chance = np.clip(s, FLOOR, CEILING)
-            q = np.zeros(X.shape[0])
+            before, q, highest = q, np.zeros(X.shape[0]), np.full(X.shape[0], -np.inf)
             for members in groups:
-                q[members] = np.maximum(q[members], chance[members] / (1 - np.prod(1 - chance[members])))
-        found[label] = q
-    return found
+                outside = np.tile(before, (len(members), 1))
+                if len(members) <= most_members:
+                    outside[:, members] = 0
+                else:
+                    outside[np.arange(len(members)), members] = 0
+                s = (metric[members] * outside).sum(axis=1)
+                chance = np.clip(s, FLOOR, CEILING)
+                highest[members] = np.maximum(highest[members], s)
+                q[members] = np.maximum(q[members], chance / (1 - np.prod(1 - chance)))
+        found[label], scores[label] = q, np.where(np.isfinite(highest), highest, 0)
+    return found, scores
 
 
 def test_full_rank_is_the_exact_metric():
@@ -84,14 +90,16 @@ def test_leading_directions_are_the_leading_ones():
     assert found.vectors.tobytes() == again.vectors.tobytes()
 
 
+@pytest.mark.parametrize("most_members", [99, 3])
 @pytest.mark.parametrize("rounds", [1, 4])
-def test_posteriors_equal_the_dense_twin(rounds):
+def test_posteriors_equal_the_dense_twin(rounds, most_members):
     X, Y = planted(n_samples=120, n_features=40)
     Y1, Y2 = overlapping(Y)
     rows = whitened(X, 40, 0.5)
-    posterior, _ = fit_posteriors(rows, Y1, Y2, rounds=rounds, threads=1)
-    expected = dense_posteriors(X, Y1, Y2, 0.5, rounds)
+    posterior, score = fit_posteriors(rows, Y1, Y2, rounds=rounds, most_members=most_members, threads=1)
+    expected, scores = dense_posteriors(X, Y1, Y2, 0.5, rounds, most_members)
     np.testing.assert_allclose(posterior.toarray(), expected, atol=3e-3)
+    np.testing.assert_allclose(score.toarray(), scores, atol=3e-3)
     assert (posterior.astype(bool) != sp.csr_matrix(spread_labels(Y1, Y2).T).astype(bool)).nnz == 0
 
 
@@ -169,19 +177,40 @@ def test_one_owner_and_given_choices():
     assert everyone.labels.nnz == spread_labels(Y1, Y2).nnz
 
 
-def test_a_score_above_the_even_score_owns_whatever_its_group_says():
+def test_calibrated_posteriors_equal_a_plain_twin():
     X, Y = planted(n_samples=300)
-    Y1, Y2 = random_groups(Y, 5, 0)
+    Y1, Y2 = overlapping(Y)
     rows = whitened(X, 40, 1.0)
-    noisy_or, score = fit_posteriors(rows, Y1, Y2)
-    even = float(np.quantile(score.data, 0.8))
-    labels, posteriors = find_owners(rows, Y1, Y2, even_score=even)
-    expected = (score.data > even) | (noisy_or.data > 0.5) | best_pairs(noisy_or, Y1, Y2)
-    assert labels.nnz == expected.sum()
-    at_even = posteriors.data[(posteriors.data > 0.5)]
-    assert len(at_even) > Y2.nnz
-    never, _ = find_owners(rows, Y1, Y2, even_score=np.inf)
-    assert never.nnz == ((noisy_or.data > 0.5) | best_pairs(noisy_or, Y1, Y2)).sum()
+    _, score = fit_posteriors(rows, Y1, Y2)
+    offset, slope, per_group, power = 1.5, 1.2, -0.1, 3
+    found = judged(score, Y1, Y2, (offset, slope, per_group, power))
+    dense, expected = np.maximum(score.toarray().astype(np.float64), RULED_OUT), np.zeros(score.shape)
+    members, with_label = Y1.toarray() > 0, Y2.toarray() > 0
+
+    def chance(s, label):
+        return 1 - np.exp(-np.exp(offset) * with_label[:, label].sum() ** per_group * s**slope)
+
+    for group, label in zip(*np.nonzero(with_label), strict=True):
+        own = np.flatnonzero(members[:, group])
+        s = dense[label, own]
+        posterior = np.minimum(chance(s, label) / chance((s**power).sum() ** (1 / power), label), 1)
+        expected[label, own] = np.maximum(expected[label, own], posterior)
+    lines = np.repeat(np.arange(len(expected)), np.diff(score.indptr))
+    np.testing.assert_allclose(found, expected[lines, score.indices], rtol=1e-4)
+    labels, posteriors = find_owners(rows, Y1, Y2, calibration=(offset, slope, per_group, power), threshold=0.3)
+    assert labels.nnz == ((found > 0.3) | best_pairs(score, Y1, Y2)).sum()
+    assert posteriors.sum() == pytest.approx(found[(found > 0.3) | best_pairs(score, Y1, Y2)].sum(), rel=1e-5)
+
+
+def test_groups_that_do_not_fit_vouch_for_themselves(monkeypatch):
+    from xpipe.eagle import discriminative
+
+    monkeypatch.setattr(discriminative, "MOST_KINSHIP", 2 * 9 + 16)
+    sizes = np.array([4, 3, 0, 7, 3])
+    assert discriminative.most_members_left_out(sizes) in (4, 5, 6)  # no group has 5 or 6
+    monkeypatch.setattr(discriminative, "MOST_KINSHIP", 10)
+    assert discriminative.most_members_left_out(sizes) == 2  # equal sizes are treated alike
+    assert discriminative.most_members_left_out(np.zeros(0, int)) == 0
 
 
 def test_best_pairs_one_a_group():

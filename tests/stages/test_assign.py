@@ -99,7 +99,7 @@ def test_choices_are_told(tmp_path, data):
     assert summary["choice"]["method"] == summary["method"]
     assert summary["choice"]["why"]
     assert set(summary["choice"]["tried"]["explained"]) >= {"baseline", "discriminative"}
-    assert summary["allowed"] > summary["assigned"]
+    assert summary["allowed"] >= summary["assigned"] > 0
 
 
 def test_embedded_labels_are_read_and_emitted(tmp_path, data):

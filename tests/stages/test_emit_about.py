@@ -65,7 +65,7 @@ def shared(tmp_path):
         "params": {"propensity_a": 0.5, "propensity_b": 1.0, "label_order": "original"},
         "n_features": 20,
         "n_labels": 5,
-        "train_labels": {"sentence": "the labels as read"},
+        "train_labels": {"sentence": "the labels as read", "scores": "none"},
         "synthetic": True,
     }
 
@@ -134,6 +134,7 @@ def test_the_facts_of_a_dataset(tmp_path, shared):
             },
         },
         "labels_from": "the labels as read",
+        "label_scores": "none",
         "labels_a_row": 1.25,
         "k": 2,
         "k_percentiles": {"50": 1.0},

@@ -13,7 +13,7 @@ from tests.samples import bytes_below, digests, run_pipeline, start_xpipe, write
 from tests.test_interruptions import kill, wait_for
 from xpipe.errors import ConfigError
 from xpipe.formats import read_xmc
-from xpipe.formats.parquet import read_label_embedding, read_split
+from xpipe.formats.parquet import read_about, read_label_embedding, read_split
 from xpipe.metrics import measure
 from xpipe.stages import train_tree
 from xpipe.trees import LabelTree
@@ -75,10 +75,16 @@ def test_label_vectors_come_from_the_embedding_where_there_is_one(tmp_path, data
 
 def test_positives_may_count_by_their_scores(tmp_path, data):
     posteriors = "assign.method=discriminative"
-    plain = run(tmp_path / "plain", data, posteriors)
+    plain = run(tmp_path / "plain", data, posteriors, "train.tree.weighted=false")
     weighted = run(tmp_path / "weighted", data, posteriors, "train.tree.weighted=true")
-    assert digests(plain)["emit"] == digests(weighted)["emit"]
-    assert digests(plain)["train"] != digests(weighted)["train"]
+    usual = run(tmp_path / "usual", data, posteriors)
+    assert digests(plain)["emit"] == digests(weighted)["emit"] == digests(usual)["emit"]
+    trained = [digests(results)["train"][1] for results in (plain, weighted, usual)]  # [0] is the key of the stage
+    assert trained[0] != trained[1] == trained[2]
+    assert read_about(str(tmp_path / "usual" / "runs" / "sample" / "tree"))["label_scores"] == "posterior"
+    similar = run(tmp_path / "similar", data, "assign.method=centred")  # similarities are no weights
+    unweighted = run(tmp_path / "unweighted", data, "assign.method=centred", "train.tree.weighted=false")
+    assert digests(similar)["train"][1] == digests(unweighted)["train"][1]
 
 
 def test_workers_and_chunks_change_no_byte(tmp_path, data, monkeypatch):

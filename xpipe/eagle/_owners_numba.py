@@ -1,7 +1,7 @@
 """Kernels of the discriminative method: one label at a time, whitened scores and noisy-or posteriors in turn.
 
 Arrays in, preallocated arrays out. Symbols: x = scaled sparse row, p = dense coordinates along the leading directions,
-h = a row's influence on its own score, q = posterior that a sample owns the label, s = its score.
+q = posterior that a sample owns the label, s = its score, kinship = what a row of a group adds to another's score.
 """
 
 import numpy as np
@@ -120,6 +120,32 @@ def subtract_leading(tile, leading, scores):
 
 
 @jit
+def kinship_of_groups(
+    groups, group_indptr, group_samples, indptr, indices, values, coordinates, starts, dense, kinship
+):
+    """kinship[starts[g] + i * size + j] = <x_i, x_j> - <p_i, p_j> for members i, j of group g, or none at all.
+
+    dense [n_features] is zero on entry and exit.
+    """
+    for group in groups:
+        if starts[group] < 0:
+            continue
+        members = group_samples[group_indptr[group] : group_indptr[group + 1]]
+        size, rank = len(members), coordinates.shape[1]
+        turned = np.empty((rank, size), np.float32)  # as in `subtract_leading`: no sum runs across a row
+        turn(coordinates, members, turned)
+        for one in range(size):
+            row = members[one]
+            found = kinship[starts[group] + one * size : starts[group] + (one + 1) * size]
+            for entry in range(indptr[row], indptr[row + 1]):
+                dense[indices[entry]] = values[entry]
+            score_rows(members, indptr, indices, values, dense, found)
+            subtract_leading(turned, coordinates[row], found)
+            for entry in range(indptr[row], indptr[row + 1]):
+                dense[indices[entry]] = 0
+
+
+@jit
 def clear_rows(rows, indptr, indices, dense):
     """Set back to zero what `add_rows` touched, or everything where that is less."""
     touched = 0
@@ -134,7 +160,30 @@ def clear_rows(rows, indptr, indices, dense):
 
 
 @jit
-def posteriors(group_ends, members, scores, owned):
+def leave_groups_out(groups, group_ends, members, rows, starts, kinship, influence, told, scores, outside):
+    """outside[place] = the score of a member without what its own group added; without its own part where the group is
+    too large for that."""
+    start = 0
+    for number in range(len(groups)):
+        stop, kin = group_ends[number], starts[groups[number]]
+        size = stop - start
+        for place in range(start, stop):
+            outside[place] = scores[members[place]]
+            if kin < 0:
+                outside[place] -= influence[rows[members[place]]] * told[members[place]]
+        if kin >= 0:
+            inside = outside[start:stop]
+            for other in range(size):
+                weight = told[members[start + other]]
+                if weight != 0:
+                    source = kinship[kin + other * size : kin + (other + 1) * size]
+                    for place in range(size):
+                        inside[place] -= weight * source[place]
+        start = stop
+
+
+@jit
+def posteriors(group_ends, members, outside, owned):
     """Noisy-or over each group: owned = probability of owning the label given that somebody of the group does.
 
     A sample of several groups takes its largest posterior.
@@ -145,13 +194,22 @@ def posteriors(group_ends, members, scores, owned):
         stop = group_ends[group]
         log_none = 0.0
         for place in range(start, stop):
-            chance = min(max(scores[members[place]], FLOOR), CEILING)
+            chance = min(max(outside[place], FLOOR), CEILING)
             log_none += np.log1p(-chance)
         some = -np.expm1(log_none)
         for place in range(start, stop):
-            chance = min(max(scores[members[place]], FLOOR), CEILING)
+            chance = min(max(outside[place], FLOOR), CEILING)
             owned[members[place]] = max(owned[members[place]], np.float32(chance / some))
         start = stop
+
+
+@jit
+def log_norm_of(scores, power):
+    """log of the power-norm of a group's scores: their sum for power 1, nearly their maximum for a high one."""
+    total = 0.0
+    for place in range(len(scores)):
+        total += max(scores[place], RULED_OUT) ** power
+    return np.log(total) / power
 
 
 @jit
@@ -170,10 +228,12 @@ def copy_rows(rows, indptr, indices, values, own_indptr, own_indices, own_values
 @jit
 def fit_labels(
     labels, pair_indptr, pair_rows, label_groups_indptr, label_groups, group_indptr, group_samples,
-    indptr, indices, values, coordinates, influence, rounds, tolerance, position, dense, leading, tiles,
-    own_indices, own_values, posterior, score,
+    indptr, indices, values, coordinates, influence, starts, kinship, rounds, tolerance, position, dense, leading,
+    tiles, own_indices, own_values, posterior, score,
 ):  # fmt: skip
     """Alternate scores and posteriors for some labels; posterior and score are filled at their pairs.
+
+    A sample of several groups takes its largest posterior and score.
 
     Work space of one thread: position int32 [n_samples], dense [n_features] and leading [rank], zero on entry and exit,
     tiles [some, rank, TILE_ROWS] for the coordinates of a label's rows, at least one, own_indices and own_values [some]
@@ -202,18 +262,23 @@ def fit_labels(
                 n_members += 1
                 owned[member] = max(owned[member], np.float32(1.0 / size))
             group_ends[number] = n_members
+        outside = np.empty(n_members, np.float32)
         rounds_of_label(
-            rows, group_ends, members, indptr, indices, values, coordinates, influence, rounds, tolerance,
-            dense, leading, tiles, own_indices, own_values, owned, scores,
+            rows, label_groups[label_groups_indptr[label] : label_groups_indptr[label + 1]], group_ends, members,
+            indptr, indices, values, coordinates, influence, starts, kinship, rounds, tolerance, dense, leading, tiles,
+            own_indices, own_values, owned, scores, outside,
         )  # fmt: skip
+        scores[:] = -np.inf
+        for place in range(n_members):
+            scores[members[place]] = max(scores[members[place]], outside[place])
 
 
 @jit
 def rounds_of_label(
-    rows, group_ends, members, indptr, indices, values, coordinates, influence, rounds, tolerance,
-    dense, leading, tiles, own_indices, own_values, owned, scores,
+    rows, groups, group_ends, members, indptr, indices, values, coordinates, influence, starts, kinship, rounds,
+    tolerance, dense, leading, tiles, own_indices, own_values, owned, scores, outside,
 ):  # fmt: skip
-    """The rounds of one label, from the posteriors in `owned` on."""
+    """The rounds of one label, from the posteriors in `owned` on; `outside`: the last scores of groups' members."""
     n_tiles = -(-len(rows) // TILE_ROWS)
     kept = n_tiles <= len(tiles)  # else they are turned anew in every round
     if kept:
@@ -246,9 +311,8 @@ def rounds_of_label(
             if not kept:
                 turn(coordinates, rows[inside], tile)
             subtract_leading(tile, leading, scores[inside])
-        for place in range(len(rows)):
-            scores[place] -= influence[rows[place]] * told[place]
-        posteriors(group_ends, members, scores, owned)
+        leave_groups_out(groups, group_ends, members, rows, starts, kinship, influence, told, scores, outside)
+        posteriors(group_ends, members, outside, owned)
         change = np.float32(0)
         for place in range(len(rows)):
             change = max(change, abs(owned[place] - before[place]))
@@ -274,10 +338,10 @@ def add_owners(rows, weights, indptr, indices, values, coordinates, dense, leadi
 @jit
 def score_groups(
     labels, weight_indptr, weight_rows, weights, indptr, indices, values, coordinates,
-    held_rows, held_indptr, dense, leading, sums, turned, scores, log_none, highest,
+    held_rows, held_indptr, dense, leading, sums, turned, scores, powers, log_none, log_norms,
 ):  # fmt: skip
     """log_none[i, j] = log probability that no sample of held-out group j has label i, under weights learnt elsewhere;
-    highest[i, j] = the highest score of a sample there.
+    log_norms[n, i, j] = log of the powers[n]-norm of the scores there.
 
     held_rows: samples of the held-out groups, one after the other. Work space of one thread, zero on entry and exit:
     dense [n_features], leading [rank], and for some labels at once, side by side, sums [n_features, lanes]; turned
@@ -306,12 +370,13 @@ def score_groups(
         for lane in range(len(some)):
             clear_rows(weight_rows[weight_indptr[some[lane]] : weight_indptr[some[lane] + 1]], indptr, indices, sums)
             for group in range(len(held_indptr) - 1):
-                total, most = 0.0, np.float32(RULED_OUT)
+                total = 0.0
                 for place in range(held_indptr[group], held_indptr[group + 1]):
                     total += np.log1p(-min(max(scores[place, lane], RULED_OUT), CEILING))
-                    most = max(most, scores[place, lane])
                 log_none[first + lane, group] = total
-                highest[first + lane, group] = most
+                inside = scores[held_indptr[group] : held_indptr[group + 1], lane]
+                for number in range(len(powers)):
+                    log_norms[number, first + lane, group] = log_norm_of(inside, powers[number])
 
 
 @jit
@@ -330,3 +395,25 @@ def best_of_groups(
                     winner, largest = pair, posterior[pair]
             if winner >= 0:
                 best[winner] = True
+
+
+@jit
+def judge_pairs(
+    labels, pair_indptr, pair_rows, score, label_groups_indptr, label_groups, group_indptr, group_samples, offset,
+    slope, per_group, power, posterior,
+):  # fmt: skip
+    """posterior[pair] = chance of a sample's score over that of its group's norm; the largest of its groups."""
+    for label in labels:
+        rows = pair_rows[pair_indptr[label] : pair_indptr[label + 1]]
+        n_groups = label_groups_indptr[label + 1] - label_groups_indptr[label]
+        start = offset + per_group * np.log(n_groups)
+        for at in range(label_groups_indptr[label], label_groups_indptr[label + 1]):
+            members = group_samples[group_indptr[label_groups[at]] : group_indptr[label_groups[at] + 1]]
+            pairs, scores = np.empty(len(members), np.int64), np.empty(len(members), np.float64)
+            for place in range(len(members)):
+                pairs[place] = pair_indptr[label] + np.searchsorted(rows, members[place])
+                scores[place] = max(score[pairs[place]], RULED_OUT)
+            some = -np.expm1(-np.exp(start + slope * log_norm_of(scores, power)))
+            for place in range(len(members)):
+                chance = -np.expm1(-np.exp(start + slope * np.log(scores[place])))
+                posterior[pairs[place]] = max(posterior[pairs[place]], np.float32(min(chance / some, 1.0)))

@@ -1,4 +1,4 @@
-"""What `discriminative` and `auto` decide before they assign: ridge, even score, and which method to use at all.
+"""What `discriminative` and `auto` decide before they assign: ridge, calibration, threshold, which method at all.
 
 Only labels of groups are looked at, never a label of a sample (`selection`). Holds no assignment.
 """
@@ -23,27 +23,21 @@ START = 3
 TIE = 0.02  # relative difference of what two methods explain that decides nothing
 FAR_MORE = 0.8  # the baseline wins outright where every splitting method explains less than this share of its share
 MANY_OWNERS = 0.25  # groups are alike inside: so many (sample, label) pairs look owned ...
-SMALL_GAIN = 0.07  # ... and choosing the owners is expected to raise F1 by so little
+SMALL_GAIN = 0.15  # ... and choosing the owners is expected to raise F1 by so little; copies: 0.1, natural series: 0.3
 EMBEDDINGS = ("eagle0", "eagle", "centred")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """method; ridge and even_score of `discriminative`; why: a sentence; tried: the figures behind it."""
+    """method; what `discriminative` needs; why: a sentence; tried: the figures behind it."""
 
     method: str
     ridge: float
-    even_score: float
+    calibration: tuple[float, ...]  # what `selection.Calibration` has, or nothing
+    threshold: float  # on posteriors: where F1 is expected to be highest
+    most_members: int  # of a group that is left out of its own scores
     why: str = ""
     tried: dict[str, Any] = field(default_factory=dict)
-
-    def facts(self) -> dict[str, Any]:
-        """As JSON can hold it: an even score that no score reaches is None."""
-        return {**asdict(self), "even_score": self.even_score if np.isfinite(self.even_score) else None}
-
-    @classmethod
-    def of(cls, facts: dict[str, Any]) -> Choice:
-        return cls(**{**facts, "even_score": np.inf if facts["even_score"] is None else facts["even_score"]})
 
 
 def choose(
@@ -52,25 +46,29 @@ def choose(
     spectrum: Spectrum,
     method: str,
     *,
+    likeness: float = 0.0,
     ridge: float | None = None,
+    threshold: float | None = None,
     rounds: int = ROUNDS,
     steps: int = 20,
     step_size: float = 1.0,
     mean: np.ndarray | None = None,
     threads: int = 1,
 ) -> tuple[Choice, Metric]:
-    """The choice and its metric. X: the rows of the trial; mean: the mean row of all samples, for `centred`."""
+    """The choice and its metric. X: the rows of the trial; likeness: of members of groups; mean: of all rows."""
     if not len(trial.labels) or not trial.held_labels.any():
         usual = ridge or RIDGES[START]
         why = "too few groups to set any aside: nothing was chosen by the data"
-        return Choice("discriminative", usual, np.inf, why), metric_of(spectrum, usual)
+        return Choice("discriminative", usual, (), 0.5, trial.most_members, why), metric_of(spectrum, usual)
     attempts: dict[float, tuple[Metric, Whitened, sp.csr_matrix, sp.csr_matrix, selection.Forecast]] = {}
     likelihoods: dict[str, float] = {}
 
     def likelihood_at(candidate: float) -> float:
         metric = metric_of(spectrum, candidate)
         rows = whiten(X, metric, threads)
-        posterior, score = fit_posteriors(rows, trial.Y1, trial.Y2, rounds=rounds, threads=threads)
+        posterior, score = fit_posteriors(
+            rows, trial.Y1, trial.Y2, rounds=rounds, most_members=trial.most_members, threads=threads
+        )
         forecast = selection.foretell(rows, trial, posterior, threads)
         found = selection.likelihood(forecast.log_none, trial.held_labels)
         if found >= max(likelihoods.values(), default=-np.inf):
@@ -84,14 +82,21 @@ def choose(
     else:
         likelihood_at(ridge)
     metric, rows, posterior, score, forecast = attempts[ridge]
-    best = best_pairs(posterior, trial.Y1, trial.Y2)
-    even = selection.even_score(forecast, trial, score.data[best])
-    tried: dict[str, Any] = {"ridge": likelihoods}
+    normed = selection.foretell(rows, trial, posterior, threads, selection.POWERS)
+    calibration = selection.calibrate(normed, trial, likeness)
+    settled = tuple(asdict(calibration).values()) if calibration else ()
+    chances = judged(score, trial.Y1, trial.Y2, settled, threads) if settled else posterior.data
+    best = best_pairs(score, trial.Y1, trial.Y2)
+    if threshold is None:
+        threshold = selection.threshold_of(chances) if settled else 0.5
+    tried: dict[str, Any] = {"ridge": likelihoods, "likeness": round(likeness, 4)}
+
+    def choice_of(method: str, why: str) -> Choice:
+        return Choice(method, ridge, settled, threshold, trial.most_members, why, tried)
+
     if method == "discriminative":
-        why = f"ridge {ridge:g} foretold the groups set aside best"
-        return Choice(method, ridge, even, why, tried), metric
-    chances = judged(posterior, score, even)
-    owning = (chances > 0.5) | best
+        return choice_of(method, f"ridge {ridge:g} foretold the groups set aside best"), metric
+    owning = (chances > threshold) | best
     found = {
         "discriminative": max(
             selection.explained(forecast, trial),
@@ -104,13 +109,17 @@ def choose(
     tried["explained"] = {name: round(value, 5) for name, value in found.items()}
     tried["owner_share"] = share = round(float(owning.mean()), 5)
     tried["expected_gain"] = gain = round(_expected_f1(chances, owning) / _expected_f1(chances, chances >= 0) - 1, 5)
+    if not settled:
+        return choice_of(
+            "baseline", "no scorer foretells the labels of groups set aside: nothing tells members apart"
+        ), metric
     winner = _best(found)
     if winner != "baseline" and share >= MANY_OWNERS and gain < SMALL_GAIN:
         why = f"groups are alike inside: {share:.0%} of pairs look owned, choosing them would change F1 by {gain:+.1%}"
-        return Choice("baseline", ridge, even, why, tried), metric
+        return choice_of("baseline", why), metric
     why = f"its owners explain {found[winner]:.1%} of what the rates of labels leave open about groups set aside"
     why += "" if winner == "baseline" else f"; not splitting explains {found['baseline']:.1%}"
-    return Choice(winner, ridge, even, why, tried), metric
+    return choice_of(winner, why), metric
 
 
 def _best(found: dict[str, float]) -> str:

@@ -5,14 +5,14 @@ Holds no arithmetic: `embedding`, `assignment` and `discriminative` do it, `choi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import ConfigError
-from xpipe.grouping import spread_labels
+from xpipe.grouping import likeness, spread_labels
 from xpipe.machine import usable_cores
 from xpipe.sparse import canonical, check_shapes
 
@@ -40,7 +40,7 @@ def impute(
     step_size: float = 1.0,
     owners: Owners = "posterior",
     ridge: float | None = None,
-    threshold: float = 0.5,
+    threshold: float | None = None,
     rounds: int = 10,
     rank: int | None = None,
     threads: int | None = None,
@@ -53,9 +53,10 @@ def impute(
         against all negatives and noisy-or posteriors in turn, for `rounds` rounds); auto (the one of these whose owners
         foretell labels of groups set aside best; the trace says which and why).
     owners, ridge, threshold, rank: of discriminative. one: the best sample of each group; posterior: every sample whose
-        posterior is above `threshold`, and the best. The ridge, where it is not given, and the score at which owning is
-        as likely as not are chosen by the labels of groups set aside: no true label of a sample is looked at. A ridge
-        counts in units of the rows' mean squared length.
+        posterior is above `threshold`, and the best. Ridge and threshold, where they are not given, and how scores
+        become posteriors are chosen by the labels of groups set aside: no true label of a sample is looked at. A ridge
+        counts in units of the rows' mean squared length. rank: leading directions, by default more where members of
+        groups are alike.
     Raises ConfigError for unknown words, DataError where the matrices do not fit each other.
     """
     for name, word, known in (("method", method, get_args(Method)), ("owners", owners, get_args(Owners))):
@@ -75,22 +76,24 @@ def impute(
         from xpipe.eagle.problem import state_problem
 
         sample = whitening.sampled_rows(X.shape[0], seed)
+        alike = likeness(X[sample], Y1[sample])
+        rank = rank or whitening.usual_rank(X.shape[1], alike)
         spectrum = whitening.leading_directions(X[sample], rank, seed, X.shape[0], threads)
         trial = selection.set_aside(Y1, Y2, seed)
         needed = trial.samples()
         choice, metric = choose(
-            X[needed], trial.of_samples(needed), spectrum, method, ridge=ridge, rounds=rounds, steps=steps,
-            step_size=step_size, mean=mean_row(state_problem(X, Y1, Y2)), threads=threads,
+            X[needed], trial.of_samples(needed), spectrum, method, likeness=alike, ridge=ridge, threshold=threshold,
+            rounds=rounds, steps=steps, step_size=step_size, mean=mean_row(state_problem(X, Y1, Y2)), threads=threads,
         )  # fmt: skip
         if choice.method != "discriminative":
             made = impute(X, Y1, Y2, cast(Method, choice.method), steps=steps, step_size=step_size, threads=threads)
-            return replace(made, trace={**made.trace, "choice": choice.facts()})
+            return replace(made, trace={**made.trace, "choice": asdict(choice)})
         rows = whitening.whiten(X, metric, threads)
         labels, scores = find_owners(
-            rows, Y1, Y2, even_score=choice.even_score, owners=owners, threshold=threshold, rounds=rounds,
-            threads=threads,
+            rows, Y1, Y2, calibration=choice.calibration, owners=owners, threshold=choice.threshold, rounds=rounds,
+            most_members=choice.most_members, threads=threads,
         )  # fmt: skip
-        return Imputed(labels, scores, {"method": choice.method, "choice": choice.facts()})
+        return Imputed(labels, scores, {"method": choice.method, "choice": asdict(choice)})
     from xpipe.eagle.assignment import embed_and_assign
 
     taken = steps if method == "eagle" else 0

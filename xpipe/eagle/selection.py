@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle import _owners_numba as kernels
+from xpipe.eagle.discriminative import most_members_left_out
 from xpipe.eagle.whitening import Whitened
 from xpipe.machine import usable_cores
 from xpipe.seeding import permutation
@@ -24,6 +25,7 @@ MOST_HELD_OUT = 1000  # groups set aside
 MOST_HELD_ROWS = 50_000  # samples in them
 MOST_LABELS = 400  # labels looked at: enough for a choice, few enough to cost little
 MOST_PAIRS = 300_000  # (label, sample) pairs that the labels looked at allow together
+POWERS = np.array([1, 2, 3, 4, 6, 8])  # of the norms that are tried on a group's scores; whole ones are fast
 LABELS_AT_ONCE = 32  # labels whose sums lie side by side while groups held out are scored
 MOST_SUMS = 1 << 23  # numbers in these sums (32 MiB): very wide data has fewer labels at once
 
@@ -38,6 +40,8 @@ class Trial:
     held_members: sp.csr_matrix  # groups held out x samples
     held_labels: np.ndarray  # bool [labels, groups held out]
     rates: np.ndarray  # share of the groups that stay with the label
+    n_groups: np.ndarray  # groups that stay with the label
+    most_members: int  # of a group that is left out of its own scores
 
     def of_samples(self, samples: np.ndarray) -> Trial:
         """The same trial with only these samples, numbered anew."""
@@ -54,10 +58,20 @@ class Trial:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Of labels in groups held out: log P(nobody has it) under the noisy-or, and the highest score of a sample."""
+    """Of labels in groups held out: log P(nobody has it) under the noisy-or, and log norms of scores, one a power."""
 
     log_none: np.ndarray
-    highest: np.ndarray
+    log_norms: np.ndarray
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How scores become chances of owning: 1 - exp(-e^offset n_groups^per_group s^slope), by a power-norm of groups."""
+
+    offset: float
+    slope: float
+    per_group: float
+    power: int
 
 
 def set_aside(Y1: sp.csr_matrix, Y2: sp.csr_matrix, seed: int = 0) -> Trial:
@@ -94,12 +108,14 @@ def set_aside(Y1: sp.csr_matrix, Y2: sp.csr_matrix, seed: int = 0) -> Trial:
     n_staying = max(1, int(((keep > 0) & (sizes > 0)).sum()))
     return Trial(
         chosen, kept_Y1, looked_at, sp.csr_matrix(Y1[:, held].T), np.ascontiguousarray(held_labels),
-        n_positive[chosen] / n_staying,
+        n_positive[chosen] / n_staying, n_positive[chosen], most_members_left_out(sizes),
     )  # fmt: skip
 
 
-def foretell(rows: Whitened, trial: Trial, owners: sp.csr_matrix, threads: int | None = None) -> Forecast:
-    """What weighted owners (labels x samples) foretell for the groups held out."""
+def foretell(
+    rows: Whitened, trial: Trial, owners: sp.csr_matrix, threads: int | None = None, powers: np.ndarray = POWERS[:0]
+) -> Forecast:
+    """What weighted owners (labels x samples) foretell for the groups held out; norms of these powers."""
     threads = threads or usable_cores()
     weights = to_triple(owners)
     held = to_triple(trial.held_members)
@@ -107,22 +123,22 @@ def foretell(rows: Whitened, trial: Trial, owners: sp.csr_matrix, threads: int |
     rank = rows.coordinates.shape[1]
     lanes = max(1, min(LABELS_AT_ONCE, MOST_SUMS // max(rows.n_features, 1)))
     shape = (len(trial.labels), trial.held_members.shape[0])
-    log_none, highest = np.zeros(shape), np.zeros(shape, dtype=np.float32)
+    log_none, log_norms = np.zeros(shape), np.zeros((len(powers), *shape))
 
     def work(part: int) -> None:
         chosen = np.arange(part, len(trial.labels), threads)
-        none, most = np.zeros((len(chosen), shape[1])), np.zeros((len(chosen), shape[1]), dtype=np.float32)
+        none, norms = np.zeros((len(chosen), shape[1])), np.zeros((len(powers), len(chosen), shape[1]))
         kernels.score_groups(
             trial.labels[chosen], weights.indptr, weights.indices, weights.values, rows.indptr, rows.indices,
             rows.values, rows.coordinates, held_rows, held.indptr, np.zeros(rows.n_features, np.float32),
             np.zeros(rank, np.float32), np.zeros((rows.n_features, lanes), np.float32),
-            np.zeros((rank, lanes), np.float32), np.zeros((len(held_rows), lanes), np.float32), none, most,
+            np.zeros((rank, lanes), np.float32), np.zeros((len(held_rows), lanes), np.float32), powers, none, norms,
         )  # fmt: skip
-        log_none[chosen], highest[chosen] = none, most
+        log_none[chosen], log_norms[:, chosen] = none, norms
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, range(threads)))
-    return Forecast(log_none, highest)
+    return Forecast(log_none, log_norms)
 
 
 def likelihood(log_none: np.ndarray, held_labels: np.ndarray) -> float:
@@ -173,19 +189,58 @@ def _logistic_loss(inputs: np.ndarray, truth: np.ndarray, steps: int = 50) -> fl
     return best
 
 
-def even_score(forecast: Forecast, trial: Trial, taught: np.ndarray) -> float:
-    """The score at which owning is as likely as not: where foretelling groups by their highest score errs least.
+def calibrate(forecast: Forecast, trial: Trial, likeness: float) -> Calibration | None:
+    """The calibration under which the labels of the groups held out are likeliest; None where scores say nothing.
 
-    taught: highest scores in the groups that taught the weights. They know their labels, so theirs are higher than
-    those of groups held out; the cut moves to where as large a share of them lies above it.
+    Labels of groups hardly tell whether members own labels together (many powers are about as likely), so that follows
+    from how alike members are: power / slope is 1 (each by himself) at likeness 0 and 2 among copies.
     """
-    order = np.argsort(-forecast.highest, axis=None, kind="stable")
-    hits = np.cumsum(trial.held_labels.ravel()[order])
-    errors = np.arange(1, len(order) + 1) - 2 * hits  # plus a constant: all that are missed
-    best = int(np.argmin(errors))
-    if not len(taught) or errors[best] >= 0:  # no cut is better than saying no to every group
-        return float("inf")
-    return float(np.quantile(taught, 1 - hits[best] / trial.held_labels.sum()))
+    together = 1 + min(max(likeness, 0), 1)
+    number = int(np.argmin(abs(POWERS - 2 * together)))
+    for _ in range(3):  # the power decides the slope, hardly
+        weights = _fit_chances(forecast.log_norms[number], trial)
+        if weights[1] <= 0:
+            return None
+        before, number = number, int(np.argmin(abs(POWERS - weights[1] * together)))
+        if number == before:
+            break
+    offset, slope, per_group = weights.tolist()
+    return Calibration(offset, slope, per_group, int(POWERS[before]))
+
+
+def _fit_chances(log_norm: np.ndarray, trial: Trial, steps: int = 50) -> np.ndarray:
+    """offset, slope and per_group: complementary log-log regression, -log P(group has it not) = exp(terms), by Fisher
+    scoring."""
+    truth = trial.held_labels.ravel()
+    taught = np.log(np.maximum(trial.n_groups, 1))[:, None] * np.ones(log_norm.shape[1])
+    inputs = np.stack([np.ones(truth.size), log_norm.ravel(), taught.ravel()])
+
+    def loss_at(weights: np.ndarray) -> tuple[float, np.ndarray]:
+        hazard = np.exp(np.clip(weights @ inputs, -30, 5))
+        return float(np.where(truth, -np.log(-np.expm1(-hazard)), hazard).mean()), hazard
+
+    weights = np.array([np.log(-np.log1p(-truth.mean() + 1e-9)), 0.0, 0.0])
+    best, hazard = loss_at(weights)
+    for _ in range(steps):
+        slope = inputs @ np.where(truth, -hazard / np.expm1(hazard), hazard)
+        curve = (inputs * (hazard**2 / np.expm1(hazard))) @ inputs.T
+        step = np.linalg.solve(curve + 1e-6 * np.eye(len(weights)), slope)
+        length = 1.0
+        loss, found = loss_at(weights - step)
+        while loss > best and length > 1e-4:
+            length /= 2
+            loss, found = loss_at(weights - length * step)
+        if loss > best - 1e-8:
+            break
+        weights, best, hazard = weights - length * step, loss, found
+    return weights
+
+
+def threshold_of(chances: np.ndarray) -> float:
+    """Above which chance pairs should be chosen for the highest F1 to be expected, if the chances are right."""
+    falling = np.sort(chances.astype(np.float64))[::-1]
+    expected = 2 * np.cumsum(falling) / (np.arange(1, len(falling) + 1) + falling.sum())
+    return float(falling[np.argmax(expected)])
 
 
 def climb(grid: tuple[float, ...], start: int, value: Callable[[float], float]) -> tuple[float, dict[float, float]]:

@@ -23,6 +23,8 @@ from xpipe.sparse import to_triple
 
 EXACT = 1024  # up to so many features every direction is kept
 RANK = 256  # of more features: beyond it F1 rises by less than 0.01 (45,000 x 5,000, groups of ten), cost in proportion
+RANK_ALIKE = 1024  # where members of groups are alike: what tells them apart lies in weaker directions
+ALIKE = 0.1  # correlation of two members; k-means groups have 0.3 to 0.5, random ones 0
 MOST_DIRECTIONS = 1 << 26  # entries of all directions (256 MiB): very wide data gets fewer of them
 OVERSAMPLING = 32
 SWEEPS = 3  # of subspace iteration; the residual diagonal makes up for directions that are not quite the leading ones
@@ -63,8 +65,11 @@ class Whitened:
     n_features: int
 
 
-def usual_rank(n_features: int) -> int:
-    return n_features if n_features <= EXACT else min(RANK, max(16, MOST_DIRECTIONS // n_features))
+def usual_rank(n_features: int, likeness: float = 0.0) -> int:
+    """Directions kept for so many features, members of a group having this correlation."""
+    if n_features <= EXACT:
+        return n_features
+    return min(RANK_ALIKE if likeness > ALIKE else RANK, max(16, MOST_DIRECTIONS // n_features))
 
 
 def sampled_rows(n_rows: int, seed: int = 0) -> np.ndarray:

@@ -15,6 +15,7 @@ from xpipe.stages.matrices import entries_of, locate, matrix_about, part_rows, r
 from xpipe.stages.stage import Estimate, Params, Produced, Stage
 
 CHOOSING = ("auto", "discriminative")
+SCORES = {"baseline": "none", "discriminative": "posterior"}  # what a method's scores are; of others similarities
 
 
 class AssignParams(Params):
@@ -24,8 +25,8 @@ class AssignParams(Params):
     steps: int = Field(default=20, ge=0)  # of eagle
     step_size: float = Field(default=1.0, gt=0)
     owners: Literal["one", "posterior"] = "posterior"  # of discriminative, as are the next three
-    ridge: float | None = Field(default=None, gt=0)  # chosen where it is not given
-    threshold: float = Field(default=0.5, ge=0, le=1)
+    ridge: float | None = Field(default=None, gt=0)  # chosen where it is not given, as is the threshold
+    threshold: float | None = Field(default=None, ge=0, le=1)
     rounds: int = Field(default=10, ge=1)
 
 
@@ -45,7 +46,7 @@ def estimate(params: AssignParams, inputs: dict) -> Estimate:
     rows, entries = rows_of(features, "train"), entries_of(features, "train")
     needed = {"baseline": 4 * entries}.get(params.method, 24 * entries)
     if params.method in CHOOSING:
-        directions = min(256, max(16, (1 << 26) // features.about["n_columns"]))
+        directions = min(1024, max(16, (1 << 26) // features.about["n_columns"]))
         needed = max(needed, 16 * entries + 4 * directions * (rows + 4 * features.about["n_columns"]))
     return Estimate(rows, 250 * 2**20 + needed)
 
@@ -91,6 +92,7 @@ def run(context: Any) -> Produced:
     shared["chunks"] = [entry["path"] for receipt in chunks for entry in receipt["files"]]
     (gathered,) = context.map("rows", gather_rows, [{"unit": "train", "rows": 0}], shared)
     about = matrix_about(n_labels, features.about["part_rows"], {"train": n_samples})
+    about["scores"] = SCORES.get(shared["method"], "similarity")
     traces = [receipt["result"]["objective"] for receipt in chunks if "objective" in receipt["result"]]
     summary = {
         "rows": n_labels,
@@ -145,7 +147,7 @@ def compile_kernels() -> None:
 ASSIGN = Stage(
     name="assign",
     section="assign",
-    version=2,
+    version=3,
     reads=("features", "membership", "group_labels", "label_embedding?", "labels?"),
     writes=("assigned_labels",),
     params=AssignParams,

@@ -6,6 +6,7 @@ Knows nothing of Dask; the algorithms are `eagle`.
 from __future__ import annotations
 
 import io
+from dataclasses import asdict
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +15,7 @@ from xpipe import files
 from xpipe.eagle import assign, embed_and_assign
 from xpipe.errors import StageError
 from xpipe.formats.parts import concatenate, read_part, slice_rows, write_part
-from xpipe.grouping import spread_labels
+from xpipe.grouping import likeness, spread_labels
 from xpipe.sparse import Triple, canonical, to_matrix, to_triple
 from xpipe.stages.arrays import read_array
 from xpipe.stages.label_chunks import MEAN, groups_of, rows_of_samples, whole
@@ -33,23 +34,26 @@ def choose_method(folder: str, shared: dict) -> tuple[list[dict], dict]:
     Y1, Y2 = whole(*shared["membership"]), whole(*shared["group_labels"])
     params, seed = shared["params"], shared["seed"]
     n_rows, threads = Y1.shape[0], usable_cores()
-    sample = rows_of_samples(shared, whitening.sampled_rows(n_rows, seed))
-    spectrum = whitening.leading_directions(sample, None, seed, n_rows, threads)
+    sampled = whitening.sampled_rows(n_rows, seed)
+    sample = rows_of_samples(shared, sampled)
+    alike = likeness(sample, Y1[sampled])
+    rank = whitening.usual_rank(sample.shape[1], alike)
+    spectrum = whitening.leading_directions(sample, rank, seed, n_rows, threads)
     del sample  # the trial needs rows of its own
     trial = selection.set_aside(Y1, Y2, seed)
     needed = trial.samples()
-    options = {name: params[name] for name in ("ridge", "rounds", "steps", "step_size")}
+    options = {name: params[name] for name in ("ridge", "threshold", "rounds", "steps", "step_size")}
     mean = read_array(folder, MEAN) if shared["method"] == "auto" else None
     choice, metric = choose(
-        rows_of_samples(shared, needed), trial.of_samples(needed), spectrum, shared["method"], mean=mean,
-        threads=threads, **options,
+        rows_of_samples(shared, needed), trial.of_samples(needed), spectrum, shared["method"], likeness=alike,
+        mean=mean, threads=threads, **options,
     )  # fmt: skip
     entries = []
     for path, array in ((SCALE, metric.scale), (DIRECTIONS, metric.directions)):
         buffer = io.BytesIO()
         np.save(buffer, array, allow_pickle=False)
         entries.append(entry_of(folder, path, buffer.getvalue()))
-    return entries, choice.facts()
+    return entries, asdict(choice)
 
 
 def assign_chunk(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
@@ -74,15 +78,14 @@ def _scores(
         return spread_labels(Y1, Y2), {}
     X = rows_of_samples(shared, samples)
     if method == "discriminative":
-        from xpipe.eagle.choice import Choice
         from xpipe.eagle.discriminative import find_owners
         from xpipe.eagle.whitening import Metric, whiten
 
         rows = whiten(X, Metric(read_array(folder, SCALE), read_array(folder, DIRECTIONS)), threads=1)
         del X  # its values are in `rows`, scaled
-        options = {name: params[name] for name in ("owners", "threshold", "rounds")}
-        even = Choice.of(shared["choice"]).even_score
-        return find_owners(rows, Y1, Y2, even_score=even, threads=1, **options)[1], {}
+        options = {name: params[name] for name in ("owners", "rounds")}
+        options |= {name: shared["choice"][name] for name in ("calibration", "threshold", "most_members")}
+        return find_owners(rows, Y1, Y2, threads=1, **options)[1], {}
     if shared["embedding"]:
         stored = open_matrix(shared["embedding"], "labels")
         labels, vectors = read_part(stored.paths[unit["number"]], mapped=False)  # stage embed cuts labels as this one

@@ -39,15 +39,18 @@ class EmitParams(Params):
 def label_source(inputs: dict) -> dict:
     """Where the training labels come from (assigned, spread over groups, or as read), with a sentence for people."""
     if "assigned_labels" in inputs:
-        return {"kind": "matrix", "matrix": locate(inputs["assigned_labels"]), "sentence": "assigned labels"}
+        assigned = inputs["assigned_labels"]
+        scores = assigned.about["scores"]
+        return {"kind": "matrix", "matrix": locate(assigned), "scores": scores, "sentence": "assigned labels"}
     if "membership" in inputs:
         return {
             "kind": "groups",
             "membership": locate(inputs["membership"]),
             "group_labels": locate(inputs["group_labels"]),
+            "scores": "none",
             "sentence": "every label of a sample's groups (no assign stage in this pipeline)",
         }
-    return {"kind": "matrix", "matrix": locate(inputs["labels"]), "sentence": "the labels as read"}
+    return {"kind": "matrix", "matrix": locate(inputs["labels"]), "scores": "none", "sentence": "the labels as read"}
 
 
 def n_labels_of(inputs: dict) -> int:
@@ -224,7 +227,7 @@ def write_formats(folder: str, units: list[dict], shared: dict) -> Iterator[tupl
 EMIT = Stage(
     name="emit",
     section="emit",
-    version=1,
+    version=2,
     reads=(
         "features",
         "assigned_labels|membership+group_labels|labels",

@@ -61,6 +61,7 @@ def describe_dataset(folder: str, unit: dict, shared: dict) -> tuple[list[dict],
         "splits": splits,
         "labels": {"path": "labels.parquet", "sha256": labels_entry["sha256"]},
         "labels_from": shared["train_labels"]["sentence"],
+        "label_scores": shared["train_labels"]["scores"],  # posterior, similarity or none: all 1
         "labels_a_row": facts["labels_a_row"],
         "k": facts["k"],
         "k_percentiles": facts["k_percentiles"],

@@ -28,7 +28,7 @@ class TreeParams(Params):
     cost: float = Field(default=0.8, gt=0)
     threshold: float = Field(default=0.1, ge=0)  # smaller weights become 0
     label_vectors: Literal["embedding", "rows"] = "embedding"  # rows: as where the pipeline embeds no labels
-    weighted: bool = False  # positives count as much as their label scores
+    weighted: Literal["auto", True, False] = "auto"  # positives count as much as their scores; auto: if posteriors
 
 
 class TrainParams(Params):
@@ -114,7 +114,7 @@ def compile_kernels() -> None:
 TRAIN = Stage(
     name="train",
     section="train",
-    version=1,
+    version=2,
     reads=("datasets", "features?"),
     writes=(MODEL,),
     params=TrainParams,

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe import files
-from xpipe.formats.parquet import read_label_embedding, read_split
+from xpipe.formats.parquet import read_about, read_label_embedding, read_split
 from xpipe.stages.arrays import packed, unpacked
 from xpipe.stages.read_rows import entry_of
 from xpipe.trees import (
@@ -43,8 +43,10 @@ def training_data(shared: dict) -> TrainingData:
 
 
 @lru_cache(maxsize=1)
-def _training_data(dataset: str, weighted: bool) -> TrainingData:
+def _training_data(dataset: str, weighted: bool | str) -> TrainingData:
     """A process keeps the rows: it trains many units of them."""
+    if weighted == "auto":
+        weighted = read_about(dataset).get("label_scores") == "posterior"
     X, scores = read_split(dataset, "train")
     Y = sp.csr_matrix((np.ones_like(scores.data), scores.indices, scores.indptr), scores.shape)
     return state_data(X, Y, scores if weighted else None)
