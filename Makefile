@@ -32,7 +32,7 @@ $(VENV)/.installed: pyproject.toml
 	@test -x $(BIN)/python || echo "making $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing xpipe and what it needs (once; a few minutes)"
-	@$(PIP) install -e '.[dev,gpu,heads]'
+	@$(PIP) install --no-compile -e '.[dev,gpu,heads]'  # most modules are never imported; the others compile then
 	@touch $@
 
 $(VENV)/.bench-installed: $(VENV)/.installed pyproject.toml
