@@ -25,9 +25,8 @@ ROUTES = ("fft", "dense", "blocks", "auto")
 SLOWER = 1.10
 LML_LABELS, LML_BATCH, LML_K = 10_000, 128, (1, 5, 50, 500, 5_000)
 LML_SCALES, LML_GOAL, SPREAD = (1.0, 3.0), 3.0, 1.5
+LML_ROUNDS = 8  # times as many rounds for LML as for DFT
 THREADS = 2
-
-LML_ROUNDS = 8
 
 
 def best_times(acts: dict, rounds: int, calls: int = 3) -> dict[str, float]:

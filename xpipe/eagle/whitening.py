@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from xpipe.eagle import _owners_numba as kernels
+from xpipe.eagle import _whitening_numba as kernels
 from xpipe.seeding import bit_generator, permutation
 from xpipe.sparse import to_triple
 
