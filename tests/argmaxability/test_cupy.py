@@ -1,4 +1,4 @@
-"""The lines that run on a GPU, run here with numpy: points that are proved, verdicts that stay the same."""
+"""The lines that run on a GPU, run here with a stand-in for cupy: points are proved, verdicts stay the same."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from tests.argmaxability.oracles import as_rows
+from tests.array_module import array_module
 from xpipe.argmaxability import _cupy, check, state_head, verify
 from xpipe.argmaxability import unit as units
 
-DEVICE = SimpleNamespace(name="gpu", array_module=np)
+DEVICE = SimpleNamespace(name="gpu", array_module=array_module)
 
 
 def wide_regions(n=200, d=12, n_sets=40, seed=0):
@@ -26,7 +27,9 @@ def wide_regions(n=200, d=12, n_sets=40, seed=0):
 def test_points_have_the_signs():
     W, Y = wide_regions()
     head = state_head(W)
-    points = _cupy.find_points(np, head.directions, Y.indptr.astype(np.int64), Y.indices.astype(np.int64), 1e-4)
+    points = _cupy.find_points(
+        array_module, head.directions, Y.indptr.astype(np.int64), Y.indices.astype(np.int64), 1e-4
+    )
     found = ~np.isnan(points[:, 0])
     truth = verify(W, Y)
     assert found.sum() >= 0.9 * truth.argmaxable.sum() > 20
@@ -38,7 +41,7 @@ def test_points_have_the_signs():
 def test_batches_do_not_matter(monkeypatch):
     W, Y = wide_regions()
     head = state_head(W)
-    arguments = (np, head.directions, Y.indptr.astype(np.int64), Y.indices.astype(np.int64), 1e-4)
+    arguments = (array_module, head.directions, Y.indptr.astype(np.int64), Y.indices.astype(np.int64), 1e-4)
     whole = _cupy.find_points(*arguments)
     monkeypatch.setattr(_cupy, "SCORES", 7 * 200)
     np.testing.assert_allclose(_cupy.find_points(*arguments), whole, atol=1e-2)

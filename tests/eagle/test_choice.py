@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.eagle.test_discriminative import planted, whitened
 from xpipe.eagle import impute, selection
@@ -102,9 +104,27 @@ def test_likelihood_and_climb():
     truth = np.array([[True, False, False, True]])
     sure = np.log1p(-np.array([[0.9, 0.1, 0.2, 0.8]]))
     assert selection.likelihood(sure, truth) == pytest.approx(np.log([0.9, 0.9, 0.8, 0.8]).mean())
-    best, seen = selection.climb((1.0, 2.0, 3.0, 4.0, 5.0), 3, lambda x: -((x - 2.0) ** 2))
-    assert best == 2.0
+    best, seen = selection.climb((1.0, 2.0, 3.0, 4.0, 5.0), 3, lambda x: Tried(x, -((x - 2.0) ** 2)))
+    assert best.point == 2.0
     assert set(seen) == {1.0, 2.0, 3.0, 4.0, 5.0}
+
+
+@dataclass(frozen=True)
+class Tried:
+    point: float
+    likelihood: float
+
+
+@given(st.lists(st.sampled_from([-np.inf, -2.0, -1.0, np.nan]), min_size=1, max_size=9), st.data())
+def test_climbing_keeps_the_attempt_it_names_and_equals_stay_near_the_start(values, data):
+    start = data.draw(st.integers(0, len(values) - 1))
+    best, seen = selection.climb(tuple(range(len(values))), start, lambda at: Tried(at, values[at]))
+    np.testing.assert_equal(best.likelihood, values[best.point])
+    np.testing.assert_equal(seen, {at: values[at] for at in seen})
+    between = range(min(start, best.point), max(start, best.point))
+    assert all(values[at] < best.likelihood for at in between if at != best.point) or best.point == start
+    if len(set(values)) == 1:
+        assert best.point == start
 
 
 def test_explained_is_a_share_and_needs_no_scale():

@@ -1,10 +1,11 @@
-"""Embedding and assignment for a GPU: many labels at once, as sparse products and segment maxima.
+"""Embedding and assignment for a GPU: many labels at once, as sums and extremes of segments.
 
-Holds no validation. Written against an array module (xp = cupy or numpy) and its sparse module, so that the very same
-lines run where there is no GPU. The rules for ties and zeros are those of the CPU kernels.
+Holds no validation. Written against an array module (xp = cupy, or the tests' stand-in for it), so that the very same
+lines run where there is no GPU. The rules for ties and zeros are those of the CPU kernels; sums have one fixed order
+(`_segments_cupy`), so that a GPU gives the same bytes every time, if not those of the CPU.
 
-A batch is laid out as pairs (label, group, sample). Its block has a row a pair and a column for each feature of each
-label, so that one product gives the scores of all pairs, and its transpose the sums of all labels.
+A batch is laid out as pairs (label, group, sample) and their entries, one after the other. A key is a feature of a
+label: sums over the entries of a pair give scores, those over the entries of a key the sums of all labels.
 """
 
 from __future__ import annotations
@@ -14,24 +15,13 @@ from typing import Any
 import numpy as np
 
 from xpipe.eagle._numba import FLOAT32_TIE
+from xpipe.eagle._segments_cupy import Segments, lengths_of, spread
 from xpipe.eagle._steps_numba import TIE, ZERO
-from xpipe.eagle.embedding import Written
+from xpipe.eagle.embedding import Written, square_length
 from xpipe.eagle.problem import Problem, cut_labels
 from xpipe.sparse import Triple
 
 BATCH = 1 << 24  # entries of rows in a batch; a label may be more
-
-
-def spread(xp: Any, lengths: Any) -> tuple[Any, Any]:
-    """(owner, place within it) of every element of pieces with these lengths, one after the other."""
-    ends = xp.cumsum(lengths)
-    numbers = xp.arange(int(ends[-1]) if len(lengths) else 0)
-    owner = xp.searchsorted(ends, numbers, side="right")
-    return owner, numbers - (ends - lengths)[owner]
-
-
-def add_segments(xp: Any, owner: Any, values: Any, n: int) -> Any:
-    return xp.bincount(owner, weights=values, minlength=n).astype(xp.float64, copy=False)  # of nothing: integers
 
 
 class Device:
@@ -43,7 +33,7 @@ class Device:
             setattr(self, name, xp.asarray(getattr(problem, name)))
         self.n_features = problem.n_features
         self.mean = xp.asarray(mean) if len(mean) else xp.zeros(problem.n_features)
-        self.mean_square = float(mean @ mean)
+        self.mean_square = square_length(mean)
         self.mean_norm = self.mean_square**0.5
 
 
@@ -59,45 +49,51 @@ class Batch:
         sizes = device.group_ptr[group + 1] - device.group_ptr[group]
         filled = sizes > 0
         self.slots, label, group, sizes = self.slots[filled], label[filled], group[filled], sizes[filled]
-        self.n_labels, self.n_segments = len(labels), len(group)
-        self.segment, place = spread(xp, sizes)
-        self.label = label[self.segment]
-        self.sample = device.group_samples[device.group_ptr[group][self.segment] + place]
+        self.n_labels = len(labels)
+        segment, place = spread(xp, sizes)
+        self.groups = Segments(xp, sizes, (segment, place))
+        self.label = label[segment]
+        self.labels = Segments(xp, lengths_of(xp, self.label, self.n_labels))
+        self.sample = device.group_samples[device.group_ptr[group][segment] + place]
         self.n_pairs = len(self.sample)
         lengths = device.indptr[self.sample + 1] - device.indptr[self.sample]
         self.pair, place = spread(xp, lengths)
+        self.rows = Segments(xp, lengths, (self.pair, place))
         position = device.indptr[self.sample][self.pair] + place
         feature = device.indices[position]
         self.values = device.values[position].astype(xp.float64)
         self.keys = self.label[self.pair] * device.n_features + feature
-        self.row_ptr = xp.concatenate([xp.zeros(1, dtype=lengths.dtype), xp.cumsum(lengths)])
-        self.norm = xp.sqrt(add_segments(xp, self.pair, self.values**2, self.n_pairs))
-        self.mean_score = add_segments(xp, self.pair, self.values * device.mean[feature], self.n_pairs)
+        self.norm = xp.sqrt(self.rows.add(self.values**2))
+        self.mean_score = self.rows.add(self.values * device.mean[feature])
 
-    def best(self, xp: Any, scores: Any, tie: Any) -> Any:
+    def best(self, scores: Any, tie: Any) -> Any:
         """Which pairs score as high as any of their group, ties included."""
-        high = xp.full(self.n_segments, -xp.inf)
-        xp.maximum.at(high, self.segment, scores - tie * self.norm)
-        return scores + tie * self.norm >= high[self.segment]
+        high = self.groups.maximum(scores - tie * self.norm)
+        return scores + tie * self.norm >= high[self.groups.piece]
 
 
 class Vectors:
     """A vector a label, as numbers at the label's keys minus offset times the mean: sums, lengths, directions."""
 
-    def __init__(self, device: Any, batch: Batch, sparse: Any):
+    def __init__(self, device: Any, batch: Batch):
         xp = device.xp
-        keys, column = xp.unique(batch.keys, return_inverse=True)
+        order = xp.argsort(batch.keys) if len(batch.keys) else xp.arange(0)
+        sorted_keys = batch.keys[order]
+        is_new = xp.ones(len(order), dtype=xp.int64)
+        is_new[1:] = (sorted_keys[1:] != sorted_keys[:-1]).astype(xp.int64)
+        keys = sorted_keys[xp.flatnonzero(is_new)]
         self.xp, self.device, self.batch = xp, device, batch
         self.label, self.feature = keys // device.n_features, keys % device.n_features
         self.key_mean = device.mean[self.feature]
-        index = xp.int32 if len(batch.keys) < 2**31 else xp.int64
-        parts = (batch.values, column.ravel().astype(index), batch.row_ptr.astype(index))
-        self.block = sparse.csr_matrix(parts, shape=(batch.n_pairs, len(keys)))
-        self.transposed = sparse.csr_matrix(self.block.T)
+        self.key = xp.zeros(len(order), dtype=xp.int64)  # of every entry
+        key = xp.cumsum(is_new) - 1 if len(order) else order
+        self.key[order] = key
+        self.of_keys = Segments(xp, lengths_of(xp, key, len(keys)))
+        self.by_key = batch.values[order], batch.pair[order]
+        self.of_labels = Segments(xp, lengths_of(xp, self.label, batch.n_labels))
 
     def squares(self, vector: Any, offset: Any) -> Any:
-        own = add_segments(self.xp, self.label, vector**2, self.batch.n_labels)
-        mean = add_segments(self.xp, self.label, vector * self.key_mean, self.batch.n_labels)
+        own, mean = self.of_labels.add(vector**2), self.of_labels.add(vector * self.key_mean)
         return own - offset * (2 * mean - offset * self.device.mean_square)
 
     def project(self, vector: Any, offset: Any, least: Any) -> tuple[Any, Any, Any]:
@@ -110,20 +106,20 @@ class Vectors:
     def sum_direction(self, weights: Any) -> tuple[Any, Any, Any]:
         """Direction of the weighted sum of the rows of every label."""
         batch = self.batch
-        count = add_segments(self.xp, batch.label, weights, batch.n_labels)
-        size = add_segments(self.xp, batch.label, weights * (batch.norm + self.device.mean_norm), batch.n_labels)
-        return self.project(self.transposed @ weights, count, ZERO * size)
+        values, pair = self.by_key
+        size = batch.labels.add(weights * (batch.norm + self.device.mean_norm))
+        return self.project(self.of_keys.add(values * weights[pair]), batch.labels.add(weights), ZERO * size)
 
     def scores(self, vector: Any, offset: Any) -> Any:
-        return self.block @ vector - offset[self.batch.label] * self.batch.mean_score
+        products = self.batch.rows.add(self.batch.values * vector[self.key])
+        return products - offset[self.batch.label] * self.batch.mean_score
 
     def first_direction(self, wanted: Any) -> tuple[Any, Any, Any]:
         """The direction of the first row that has one, for the labels where it is wanted."""
         xp, batch = self.xp, self.batch
         square = batch.norm**2 - 2 * batch.mean_score + self.device.mean_square
         usable = wanted[batch.label] & (square > (ZERO * (batch.norm + self.device.mean_norm)) ** 2)
-        first = xp.full(batch.n_labels, batch.n_pairs)
-        xp.minimum.at(first, batch.label[usable], xp.flatnonzero(usable))
+        first = batch.labels.minimum(xp.where(usable, xp.arange(batch.n_pairs), batch.n_pairs), batch.n_pairs)
         weights = xp.zeros(batch.n_pairs)
         weights[first[first < batch.n_pairs]] = 1.0
         return self.sum_direction(weights)
@@ -131,7 +127,6 @@ class Vectors:
 
 def embed_labels(
     xp: Any,
-    sparse: Any,
     problem: Problem,
     labels: np.ndarray,
     steps: int,
@@ -144,7 +139,7 @@ def embed_labels(
     offsets, objective = np.zeros(problem.n_labels), np.zeros(steps + 1)
     written = []
     for chunk in cut_labels(labels, problem.label_costs(), BATCH):
-        vectors = Vectors(device, Batch(device, xp.asarray(chunk)), sparse)
+        vectors = Vectors(device, Batch(device, xp.asarray(chunk)))
         e, offset, trace = _embed_batch(vectors, steps, step_size)
         objective += trace
         weights = _to_host(e).astype(np.float32)
@@ -163,18 +158,16 @@ def _embed_batch(vectors: Vectors, steps: int, step_size: float) -> tuple[Any, A
     trace = np.zeros(steps + 1)
     for step in range(steps + 1):
         scores = vectors.scores(e, offset)
-        high = xp.full(batch.n_segments, -xp.inf)
-        xp.maximum.at(high, batch.segment, scores)
-        trace[step] = float(high.sum())
+        trace[step] = _to_host(batch.groups.maximum(scores)).sum()
         if step == steps:
             break
-        g, g_offset, g_alive = vectors.sum_direction(batch.best(xp, scores, TIE).astype(xp.float64))
+        g, g_offset, g_alive = vectors.sum_direction(batch.best(scores, TIE).astype(xp.float64))
         lost = ~(alive | g_alive)
         if bool(lost.any()):
             first, first_offset, _ = vectors.first_direction(lost)
             g, g_offset = g + first, g_offset + first_offset
         e, offset, alive = vectors.project(
-            e + step_size * g, offset + step_size * g_offset, xp.where(alive, ZERO, ZERO * step_size)
+            e + step_size * g, offset + step_size * g_offset, ZERO * xp.where(alive, xp.ones(len(alive)), step_size)
         )
     return e, offset, trace
 
@@ -193,16 +186,16 @@ def assign_labels(
         if not batch.n_pairs:
             continue
         offset = xp.asarray(offsets)[numbers]
-        label, place = spread(xp, row_ptr[numbers + 1] - row_ptr[numbers])
+        lengths = row_ptr[numbers + 1] - row_ptr[numbers]
+        label, place = spread(xp, lengths)
         position = row_ptr[numbers][label] + place
         weight = weights[position].astype(xp.float64)
-        length = xp.sqrt(add_segments(xp, label, weight**2, batch.n_labels)) + xp.abs(offset) * device.mean_norm
+        square = Segments(xp, lengths, (label, place)).add(weight**2)
+        length = xp.sqrt(square) + xp.abs(offset) * device.mean_norm
         found = _look_up(xp, label * device.n_features + indices[position], weight, batch.keys)
-        scores = add_segments(xp, batch.pair, batch.values * found, batch.n_pairs)
-        scores -= offset[batch.label] * batch.mean_score
-        best = xp.flatnonzero(batch.best(xp, scores, FLOAT32_TIE * length[batch.label]))
-        first = xp.full(batch.n_segments, batch.n_pairs)
-        xp.minimum.at(first, batch.segment[best], best)
+        scores = batch.rows.add(batch.values * found) - offset[batch.label] * batch.mean_score
+        best = batch.best(scores, FLOAT32_TIE * length[batch.label])
+        first = batch.groups.minimum(xp.where(best, xp.arange(batch.n_pairs), batch.n_pairs), batch.n_pairs)
         slots = _to_host(batch.slots)
         owners[slots] = _to_host(batch.sample[first])
         owner_scores[slots] = _to_host(scores[first])

@@ -199,3 +199,50 @@ def write_owners(label_ptr, owners, owner_scores, last_label, row_ptr, filled, l
                 filled[sample] += 1
                 labels[p] = label
                 scores[p] = owner_scores[at]
+
+
+@jit
+def find_lost(group_ptr, group_samples, labels_ptr, group_labels, owned_ptr, owned_labels, mark):
+    """The first (group, label) that has samples, none of which owns the label; (-1, -1): none. mark [n_labels]: -1."""
+    for group in range(len(group_ptr) - 1):
+        if group_ptr[group] == group_ptr[group + 1]:
+            continue
+        for p in range(labels_ptr[group], labels_ptr[group + 1]):
+            mark[group_labels[p]] = group
+        wanted = labels_ptr[group + 1] - labels_ptr[group]
+        for at in range(group_ptr[group], group_ptr[group + 1]):
+            if wanted == 0:
+                break
+            sample = group_samples[at]
+            for p in range(owned_ptr[sample], owned_ptr[sample + 1]):
+                if mark[owned_labels[p]] == group:
+                    mark[owned_labels[p]] = -1
+                    wanted -= 1
+        if wanted > 0:
+            for p in range(labels_ptr[group], labels_ptr[group + 1]):
+                if mark[group_labels[p]] == group:
+                    return group, np.int64(group_labels[p])
+    return -1, np.int64(-1)
+
+
+@jit
+def find_stranger(sample_ptr, sample_groups, labels_ptr, group_labels, owned_ptr, owned_labels, mark):
+    """The first (sample, label) that is owned, but by no group of the sample allowed; (-1, -1): none. mark: all -1."""
+    for sample in range(len(owned_ptr) - 1):
+        p, stop = owned_ptr[sample], owned_ptr[sample + 1]
+        if sample_ptr[sample + 1] == sample_ptr[sample] + 1:  # most samples: two lists in order, read side by side
+            group = sample_groups[sample_ptr[sample]]
+            for at in range(labels_ptr[group], labels_ptr[group + 1]):
+                if p == stop:
+                    break
+                p += owned_labels[p] == group_labels[at]
+        if p == stop:
+            continue
+        for at in range(sample_ptr[sample], sample_ptr[sample + 1]):
+            group = sample_groups[at]
+            for q in range(labels_ptr[group], labels_ptr[group + 1]):
+                mark[group_labels[q]] = sample
+        for q in range(p, stop):
+            if mark[owned_labels[q]] != sample:
+                return sample, np.int64(owned_labels[q])
+    return -1, np.int64(-1)

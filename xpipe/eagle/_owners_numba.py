@@ -12,6 +12,8 @@ TILE_ROWS = 128  # rows whose coordinates lie side by side: enough for every lan
 TURNED_AT_ONCE = 64  # coordinates of a tile that are turned before the next ones
 FLOOR, CEILING = 1e-4, 0.999  # no sample is ruled out, none is certain
 RULED_OUT = 1e-6  # the least chance a held-out sample is given
+SURE = 1e30  # the highest score that counts: powers of it stay finite
+SMALL_HAZARD = -30.0  # log of a hazard h below which 1 - exp(-h) is h in float64
 UNSAID = 5e-4  # a change of a posterior that need not reach the sums yet
 
 
@@ -167,8 +169,16 @@ def log_norm_of(scores, power):
     """log of the power-norm of a group's scores: their sum for power 1, nearly their maximum for a high one."""
     total = 0.0
     for place in range(len(scores)):
-        total += max(scores[place], RULED_OUT) ** power
+        total += min(max(scores[place], RULED_OUT), SURE) ** power
     return np.log(total) / power
+
+
+@jit
+def log_chance(log_hazard):
+    """log(1 - exp(-e^log_hazard)), finite for any finite hazard: a chance itself would round to zero."""
+    if log_hazard < SMALL_HAZARD:
+        return log_hazard
+    return np.log(-np.expm1(-np.exp(min(log_hazard, -SMALL_HAZARD))))
 
 
 @jit
@@ -342,15 +352,18 @@ def score_groups(
 def best_of_groups(
     labels, pair_indptr, pair_rows, posterior, label_groups_indptr, label_groups, group_indptr, group_samples, best
 ):
-    """best[pair] = True for the largest posterior of each (group, label); the smallest sample number on ties."""
+    """best[pair] = True for the largest posterior of each (group, label); the smallest sample number on ties.
+
+    Every group with members has one, whatever the numbers: one that is NaN loses against any other.
+    """
     for label in labels:
         rows = pair_rows[pair_indptr[label] : pair_indptr[label + 1]]
         for at in range(label_groups_indptr[label], label_groups_indptr[label + 1]):
             group = label_groups[at]
-            winner, largest = -1, np.float32(-1)
+            winner, largest = -1, np.float32(-np.inf)
             for place in range(group_indptr[group], group_indptr[group + 1]):
                 pair = pair_indptr[label] + np.searchsorted(rows, group_samples[place])
-                if posterior[pair] > largest:
+                if winner < 0 or posterior[pair] > largest or (np.isnan(largest) and not np.isnan(posterior[pair])):
                     winner, largest = pair, posterior[pair]
             if winner >= 0:
                 best[winner] = True
@@ -371,8 +384,8 @@ def judge_pairs(
             pairs, scores = np.empty(len(members), np.int64), np.empty(len(members), np.float64)
             for place in range(len(members)):
                 pairs[place] = pair_indptr[label] + np.searchsorted(rows, members[place])
-                scores[place] = max(score[pairs[place]], RULED_OUT)
-            some = -np.expm1(-np.exp(start + slope * log_norm_of(scores, power)))
+                scores[place] = min(max(score[pairs[place]], RULED_OUT), SURE)
+            some = log_chance(start + slope * log_norm_of(scores, power))
             for place in range(len(members)):
-                chance = -np.expm1(-np.exp(start + slope * np.log(scores[place])))
-                posterior[pairs[place]] = max(posterior[pairs[place]], np.float32(min(chance / some, 1.0)))
+                chance = np.exp(min(log_chance(start + slope * np.log(scores[place])) - some, 0.0))
+                posterior[pairs[place]] = max(posterior[pairs[place]], np.float32(chance))

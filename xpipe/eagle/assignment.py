@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.eagle.embedding import CentredEmbedding, check_mean, check_options, embed, embed_in_threads
+from xpipe.eagle.embedding import CentredEmbedding, check_mean, check_options, embed, embed_in_threads, square_length
 from xpipe.eagle.problem import Problem, check_labels, run_chunks, state_problem
 from xpipe.errors import DataError
 from xpipe.machine import check_threads, lent
 from xpipe.sparse import Triple, canonical, read_only, to_matrix, to_triple
+
+LARGEST_SCORE = float(np.finfo(np.float32).max)
 
 
 def assign(
@@ -119,12 +121,13 @@ def _assign_in_threads(
         spaces.put((np.zeros(problem.n_features, dtype=np.float32), np.zeros(largest)))
     rows = tuple(map(read_only, embedding))
     kernel: Any = _numba.assign_labels
+    mean_norm = float(np.sqrt(square_length(mean)))
 
     def work(chunk: np.ndarray) -> None:
         with lent(spaces) as space:
             kernel(
                 chunk, problem.label_ptr, problem.label_groups, problem.group_ptr, problem.group_samples, *X, norms,
-                mean_scores, float(np.sqrt(mean @ mean)), *rows, read_only(offsets), *space, owners, scores,
+                mean_scores, mean_norm, *rows, read_only(offsets), *space, owners, scores,
             )  # fmt: skip
 
     run_chunks(work, labels, problem.label_costs(), threads)
@@ -135,6 +138,7 @@ def _join_owners(problem: Problem, owners: np.ndarray, scores: np.ndarray) -> Tr
     """samples x labels with the score of each choice."""
     from xpipe.eagle import _numba
 
+    scores = np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)  # a row of the largest floats is longer than they are
     indptr = np.zeros(problem.n_samples + 1, dtype=np.int64)
     last_label = np.full(problem.n_samples, -1, dtype=np.int64)
     _numba.count_owners(problem.label_ptr, owners, last_label, indptr)

@@ -5,6 +5,7 @@ Only labels of groups are looked at, never a label of a sample (`selection`). Ho
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,9 +15,21 @@ import scipy.sparse as sp
 from xpipe.eagle import selection
 from xpipe.eagle.assignment import embed_and_assign
 from xpipe.eagle.discriminative import ROUNDS, best_pairs, fit_posteriors, judged, keep_pairs
+from xpipe.eagle.numbering import renumbered
 from xpipe.eagle.selection import Trial
-from xpipe.eagle.whitening import Metric, Spectrum, Whitened, metric_of, whiten
+from xpipe.eagle.whitening import (
+    Metric,
+    Spectrum,
+    Whitened,
+    leading_directions,
+    metric_of,
+    sampled_rows,
+    usual_rank,
+    whiten,
+)
+from xpipe.grouping import likeness as likeness_of_members
 from xpipe.grouping import spread_labels
+from xpipe.library_threads import one_thread_each
 
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)  # in units of the rows' mean squared length
 START = 3
@@ -40,6 +53,56 @@ class Choice:
     tried: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """What a ridge led to, and the likelihood of the labels of groups set aside."""
+
+    ridge: float
+    likelihood: float
+    metric: Metric
+    rows: Whitened
+    posterior: sp.csr_matrix
+    score: sp.csr_matrix
+    forecast: selection.Forecast
+
+
+def decide(
+    take_rows: Callable[[np.ndarray], sp.csr_matrix],
+    Y1: sp.csr_matrix,
+    Y2: sp.csr_matrix,
+    method: str,
+    *,
+    seed: int = 0,
+    rank: int | None = None,
+    mean: np.ndarray | None = None,
+    threads: int = 1,
+    **options: Any,
+) -> tuple[Choice, Metric]:
+    """Everything there is to choose, and the metric it led to; how groups and labels are numbered has no part in it.
+
+    take_rows: rows of samples, their values about 1 at most (`whitening.scaled_rows`); options: of `choose`.
+    """
+    Y1, Y2 = renumbered(Y1, Y2)
+    with one_thread_each():  # more BLAS threads would add up in another order
+        sampled = sampled_rows(Y1.shape[0], seed)
+        sample = take_rows(sampled)
+        alike = likeness_of_members(sample, Y1[sampled])
+        rank = rank or usual_rank(sample.shape[1], alike)
+        spectrum = leading_directions(sample, rank, seed, Y1.shape[0], threads)
+        del sample  # the trial needs rows of its own
+        if not spectrum.unit or not Y2.nnz:
+            why = "samples have no features" if Y2.nnz else "no group has samples and labels"
+            return Choice("baseline", RIDGES[START], (), 0.5, 0, f"{why}: nothing tells members apart"), Metric(
+                np.zeros(len(spectrum.diagonal), np.float32), spectrum.vectors[:, :0]
+            )
+        trial = selection.set_aside(Y1, Y2, seed)
+        needed = trial.samples()
+        return choose(
+            take_rows(needed), trial.of_samples(needed), spectrum, method, likeness=alike, mean=mean, threads=threads,
+            **options,
+        )  # fmt: skip
+
+
 def choose(
     X: sp.csr_matrix,
     trial: Trial,
@@ -57,31 +120,25 @@ def choose(
 ) -> tuple[Choice, Metric]:
     """The choice and its metric. X: the rows of the trial; likeness: of members of groups; mean: of all rows."""
     if not len(trial.labels) or not trial.held_labels.any():
-        usual = ridge or RIDGES[START]
+        usual = RIDGES[START] if ridge is None else ridge
+        above = 0.5 if threshold is None else threshold
         why = "too few groups to set any aside: nothing was chosen by the data"
-        return Choice("discriminative", usual, (), 0.5, trial.most_members, why), metric_of(spectrum, usual)
-    attempts: dict[float, tuple[Metric, Whitened, sp.csr_matrix, sp.csr_matrix, selection.Forecast]] = {}
-    likelihoods: dict[str, float] = {}
+        return Choice("discriminative", usual, (), above, trial.most_members, why), metric_of(spectrum, usual)
 
-    def likelihood_at(candidate: float) -> float:
+    def attempt(candidate: float) -> Attempt:
         metric = metric_of(spectrum, candidate)
         rows = whiten(X, metric, threads)
         posterior, score = fit_posteriors(
             rows, trial.Y1, trial.Y2, rounds=rounds, most_members=trial.most_members, threads=threads
         )
         forecast = selection.foretell(rows, trial, posterior, threads)
-        found = selection.likelihood(forecast.log_none, trial.held_labels)
-        if found >= max(likelihoods.values(), default=-np.inf):
-            attempts.clear()  # one set of coordinates in memory at a time
-            attempts[candidate] = metric, rows, posterior, score, forecast
-        likelihoods[f"{candidate:g}"] = found
-        return found
+        likelihood = selection.likelihood(forecast.log_none, trial.held_labels)
+        return Attempt(candidate, likelihood, metric, rows, posterior, score, forecast)
 
-    if ridge is None:
-        ridge, _ = selection.climb(RIDGES, START, likelihood_at)
-    else:
-        likelihood_at(ridge)
-    metric, rows, posterior, score, forecast = attempts[ridge]
+    grid, start = (RIDGES, START) if ridge is None else ((ridge,), 0)
+    best_ridge, likelihoods = selection.climb(grid, start, attempt)
+    ridge, metric, rows = best_ridge.ridge, best_ridge.metric, best_ridge.rows
+    posterior, score, forecast = best_ridge.posterior, best_ridge.score, best_ridge.forecast
     normed = selection.foretell(rows, trial, posterior, threads, selection.POWERS)
     calibration = selection.calibrate(normed, trial, likeness)
     settled = tuple(asdict(calibration).values()) if calibration else ()
@@ -89,7 +146,10 @@ def choose(
     best = best_pairs(score, trial.Y1, trial.Y2)
     if threshold is None:
         threshold = selection.threshold_of(chances) if settled else 0.5
-    tried: dict[str, Any] = {"ridge": likelihoods, "likeness": round(likeness, 4)}
+    tried: dict[str, Any] = {
+        "ridge": {f"{tried_ridge:g}": found for tried_ridge, found in likelihoods.items()},
+        "likeness": round(likeness, 4),
+    }
 
     def choice_of(method: str, why: str) -> Choice:
         return Choice(method, ridge, settled, threshold, trial.most_members, why, tried)
@@ -108,7 +168,8 @@ def choose(
         found[name] = selection.explained(selection.foretell(rows, trial, owned, threads), trial)
     tried["explained"] = {name: round(value, 5) for name, value in found.items()}
     tried["owner_share"] = share = round(float(owning.mean()), 5)
-    tried["expected_gain"] = gain = round(_expected_f1(chances, owning) / _expected_f1(chances, chances >= 0) - 1, 5)
+    of_all = max(_expected_f1(chances, chances >= 0), 1e-300)
+    tried["expected_gain"] = gain = round(_expected_f1(chances, owning) / of_all - 1, 5)
     if not settled:
         return choice_of(
             "baseline", "no scorer foretells the labels of groups set aside: nothing tells members apart"
@@ -132,7 +193,7 @@ def _best(found: dict[str, float]) -> str:
 
 def _expected_f1(chances: np.ndarray, chosen: np.ndarray) -> float:
     """F1 of choosing some pairs, if the chances are right."""
-    return float(2 * chances[chosen].sum() / (chosen.sum() + chances.sum()))
+    return float(2 * chances[chosen].sum() / max(chosen.sum() + chances.sum(), 1e-300))
 
 
 def _owners(

@@ -28,6 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle import _owners_numba as kernels
+from xpipe.eagle.numbering import with_samples
 from xpipe.eagle.whitening import Whitened
 from xpipe.grouping import spread_labels
 from xpipe.machine import lent, usable_cores
@@ -51,7 +52,12 @@ def find_owners(
     most_members: int | None = None,
     threads: int | None = None,
 ) -> tuple[sp.csr_matrix, sp.csr_matrix]:
-    """(labels, posteriors of the owners), samples x labels."""
+    """(labels, posteriors of the owners), samples x labels.
+
+    Every group's best sample owns the label, so that no threshold can leave one without. Of equals it is the sample
+    with the lowest number; how groups are numbered, and whether some are empty, has no part in it.
+    """
+    Y1, Y2 = with_samples(Y1, Y2)
     noisy_or, score = fit_posteriors(rows, Y1, Y2, rounds=rounds, most_members=most_members, threads=threads)
     posterior = judged(score, Y1, Y2, calibration, threads) if len(calibration) else noisy_or.data
     kept = best_pairs(score, Y1, Y2)

@@ -5,6 +5,7 @@ Holds no choice of samples for the answer: that is `assignment`.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import scipy.sparse as sp
 
 from xpipe.eagle.problem import Problem, check_labels, run_chunks, state_problem
 from xpipe.errors import ConfigError, DataError
+from xpipe.library_threads import one_thread_each
 from xpipe.machine import check_threads, lent
 from xpipe.sparse import Triple, read_only, to_matrix
 
@@ -88,7 +90,7 @@ def embed(
         from xpipe.eagle import _cupy
 
         written, offsets, objective = _cupy.embed_labels(
-            backend.array_module, backend.sparse_module, problem, numbers, steps, step_size, smallest, mean
+            backend.array_module, problem, numbers, steps, step_size, smallest, mean
         )
     else:
         written, offsets, objective = embed_in_threads(
@@ -122,6 +124,7 @@ def embed_in_threads(
     X = (problem.indptr, problem.columns, problem.values)
     norms, mean_scores, negative = np.zeros(n_samples), np.zeros(n_samples), np.zeros(n_samples, dtype=np.uint8)
     _rows_numba.measure_rows(*X, read_only(mean), norms, mean_scores, negative)
+    mean_square = square_length(mean)
     costs = problem.label_costs()
     block = int(min(BLOCK, costs[labels].max(initial=0)))
     wide = n_features > NARROW
@@ -159,7 +162,7 @@ def embed_in_threads(
         with lent(spaces) as space:
             used = kernel(
                 chunk, problem.label_ptr, problem.label_groups, problem.group_ptr, problem.group_samples, *X, norms,
-                mean_scores, negative, float(mean @ mean), steps, float(step_size), np.float32(smallest), *space,
+                mean_scores, negative, mean_square, steps, float(step_size), np.float32(smallest), *space,
                 lengths, indices, weights, chunk_offsets, chunk_traces, owners, owner_scores,
             )  # fmt: skip
         offsets[chunk], traces[chunk] = chunk_offsets, chunk_traces
@@ -200,6 +203,12 @@ def mean_row(problem: Problem) -> np.ndarray:
     if problem.n_samples:
         _rows_numba.mean_row(problem.indptr, problem.columns, problem.values, mean)
     return mean
+
+
+def square_length(mean: np.ndarray) -> float:
+    """<mean, mean>, on one BLAS thread: more would add up in another order."""
+    with one_thread_each() if len(mean) else contextlib.nullcontext():
+        return float(mean @ mean)
 
 
 def check_options(steps: int, step_size: float, smallest: float, centred: bool, mean: np.ndarray | None) -> None:

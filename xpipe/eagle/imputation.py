@@ -5,16 +5,20 @@ Holds no arithmetic: `embedding`, `assignment` and `discriminative` do it, `choi
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, cast, get_args
+from numbers import Integral, Real
+from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
 
+from xpipe.eagle.ownership import checked
+from xpipe.eagle.problem import as_ones
 from xpipe.errors import ConfigError
-from xpipe.grouping import likeness, spread_labels
-from xpipe.machine import usable_cores
-from xpipe.sparse import canonical, check_shapes
+from xpipe.grouping import spread_labels
+from xpipe.machine import check_threads
+from xpipe.sparse import canonical, check_shapes, to_matrix, to_triple
 
 Method = Literal["auto", "baseline", "eagle0", "eagle", "centred", "discriminative"]
 Owners = Literal["one", "posterior"]
@@ -57,47 +61,78 @@ def impute(
         become posteriors are chosen by the labels of groups set aside: no true label of a sample is looked at. A ridge
         counts in units of the rows' mean squared length. rank: leading directions, by default more where members of
         groups are alike.
-    Raises ConfigError for unknown words, DataError where the matrices do not fit each other.
+
+    Every label of a group that has samples is owned by at least one of them, and only by them, whatever the data and
+    the options. How large the features are, how groups and labels are numbered, and empty groups change nothing about
+    auto's choice and discriminative's owners (labels: unless two groups have the same samples and other labels). Of
+    samples that nothing tells apart the one with the lowest number is the best.
+    Raises ConfigError for options out of range, DataError where the matrices do not fit each other.
     """
     for name, word, known in (("method", method, get_args(Method)), ("owners", owners, get_args(Owners))):
         if word not in known:
             raise ConfigError(f"`{name}` must be one of {', '.join(known)}, got {word!r}")
-    X, Y1, Y2 = canonical(X, "features"), canonical(Y1, "membership (Y1)"), canonical(Y2, "group_labels (Y2)")
+    check_choices(ridge, threshold, rounds, rank)
+    threads = check_threads(threads)
+    X = canonical(X, "features")
+    Y1, Y2 = as_ones(Y1, "membership (Y1)"), as_ones(Y2, "group_labels (Y2)")
     check_shapes(X, Y1=Y1, Y2=Y2)
-    threads = threads or usable_cores()
-    if method == "baseline" or not X.nnz or not Y2.nnz:
-        labels = spread_labels(Y1, Y2)
-        return Imputed(labels, labels.copy(), {"method": "baseline"})
-    if method in ("auto", "discriminative"):
-        from xpipe.eagle import selection, whitening
-        from xpipe.eagle.choice import choose
-        from xpipe.eagle.discriminative import find_owners
-        from xpipe.eagle.embedding import mean_row
-        from xpipe.eagle.problem import state_problem
+    if method in ("auto", "discriminative") and X.data.any() and Y2.nnz:
+        found = _chosen(
+            X, Y1, Y2, method, owners, threads, seed=seed, ridge=ridge, threshold=threshold, rounds=rounds, rank=rank,
+            steps=steps, step_size=step_size,
+        )  # fmt: skip
+    else:
+        found = _plain(X, Y1, Y2, method, steps, step_size, threads)
+    checked(found.labels, Y1, Y2, found.trace["method"])
+    return found
 
-        sample = whitening.sampled_rows(X.shape[0], seed)
-        alike = likeness(X[sample], Y1[sample])
-        rank = rank or whitening.usual_rank(X.shape[1], alike)
-        spectrum = whitening.leading_directions(X[sample], rank, seed, X.shape[0], threads)
-        trial = selection.set_aside(Y1, Y2, seed)
-        needed = trial.samples()
-        choice, metric = choose(
-            X[needed], trial.of_samples(needed), spectrum, method, likeness=alike, ridge=ridge, threshold=threshold,
-            rounds=rounds, steps=steps, step_size=step_size, mean=mean_row(state_problem(X, Y1, Y2)), threads=threads,
-        )  # fmt: skip
-        if choice.method != "discriminative":
-            made = impute(X, Y1, Y2, cast(Method, choice.method), steps=steps, step_size=step_size, threads=threads)
-            return replace(made, trace={**made.trace, "choice": asdict(choice)})
-        rows = whitening.whiten(X, metric, threads)
-        labels, scores = find_owners(
-            rows, Y1, Y2, calibration=choice.calibration, owners=owners, threshold=choice.threshold, rounds=rounds,
-            most_members=choice.most_members, threads=threads,
-        )  # fmt: skip
-        return Imputed(labels, scores, {"method": choice.method, "choice": asdict(choice)})
+
+def _plain(
+    X: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix, method: str, steps: int, step_size: float, threads: int
+) -> Imputed:
+    """A method that needs no choice; also where there is nothing to choose by."""
     from xpipe.eagle.assignment import embed_and_assign
 
-    taken = steps if method == "eagle" else 0
+    if method in ("baseline", "auto", "discriminative") or not X.nnz or not Y2.nnz:
+        labels = spread_labels(Y1, Y2)
+        scores = to_matrix(to_triple(labels)._replace(values=labels.data.copy()), labels.shape[1])
+        return Imputed(labels, scores, {"method": "baseline"})
     labels, scores, objective = embed_and_assign(
-        X, Y1, Y2, steps=taken, step_size=step_size, centred=method == "centred", trace=True, threads=threads
-    )
+        X, Y1, Y2, steps=steps if method == "eagle" else 0, step_size=step_size, centred=method == "centred",
+        trace=True, threads=threads,
+    )  # fmt: skip
     return Imputed(labels, scores, {"method": method, "objective": np.asarray(objective).tolist()})
+
+
+def _chosen(
+    X: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix, method: str, owners: str, threads: int, **options: Any
+) -> Imputed:
+    """`discriminative`, or what `auto` chooses."""
+    from xpipe.eagle.choice import decide
+    from xpipe.eagle.discriminative import find_owners
+    from xpipe.eagle.embedding import mean_row
+    from xpipe.eagle.problem import state_problem
+    from xpipe.eagle.whitening import scaled_rows, whiten
+
+    scaled = scaled_rows(X)
+    mean = mean_row(state_problem(scaled, Y1, Y2)) if method == "auto" else None
+    choice, metric = decide(lambda samples: scaled[samples], Y1, Y2, method, mean=mean, threads=threads, **options)
+    if choice.method != "discriminative":
+        made = _plain(X, Y1, Y2, choice.method, options["steps"], options["step_size"], threads)
+        return replace(made, trace={**made.trace, "choice": asdict(choice)})
+    labels, scores = find_owners(
+        whiten(scaled, metric, threads), Y1, Y2, calibration=choice.calibration, owners=owners,
+        threshold=choice.threshold, rounds=options["rounds"], most_members=choice.most_members, threads=threads,
+    )  # fmt: skip
+    return Imputed(labels, scores, {"method": choice.method, "choice": asdict(choice)})
+
+
+def check_choices(ridge: float | None, threshold: float | None, rounds: int, rank: int | None) -> None:
+    """Raise ConfigError where an option of `discriminative` is out of range; None: it is chosen."""
+    if ridge is not None and not (isinstance(ridge, Real) and 0 <= ridge < math.inf):
+        raise ConfigError(f"`ridge` must be a number from 0 on, got {ridge!r}", fix="leave it out: it is chosen")
+    if threshold is not None and not (isinstance(threshold, Real) and 0 <= threshold <= 1):
+        raise ConfigError(f"`threshold` must be from 0 to 1, got {threshold!r}", why="posteriors are chances")
+    for name, count in (("rounds", rounds), ("rank", rank)):
+        if count is not None and not (isinstance(count, Integral) and count >= 1):
+            raise ConfigError(f"`{name}` must be a whole number from 1 on, got {count!r}")

@@ -56,8 +56,8 @@ class Problem:
 def state_problem(X: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix) -> Problem:
     """Check the matrices and lay them out for the kernels. Raises DataError where they are wrong or do not fit."""
     features = X if _is_canonical(X) else canonical(X, "features (X)")
-    membership = _ones(Y1, "membership (Y1)")
-    group_labels = _ones(Y2, "group_labels (Y2)")
+    membership = as_ones(Y1, "membership (Y1)")
+    group_labels = as_ones(Y2, "group_labels (Y2)")
     check_shapes(features, Y1=membership, Y2=group_labels)
     rows = to_triple(features)
     groups, labels = membership.tocsc(), group_labels.tocsc()
@@ -81,7 +81,8 @@ def _is_canonical(X: sp.csr_matrix) -> bool:
     return bool(inside and np.isfinite(X.data.sum(dtype=np.float64)))
 
 
-def _ones(matrix: sp.csr_matrix, what: str) -> sp.csr_matrix:
+def as_ones(matrix: sp.csr_matrix, what: str) -> sp.csr_matrix:
+    """The pattern of a matrix as canonical ones; entries that are zero are none."""
     checked = canonical(matrix, what)
     return checked if (checked.data == 1).all() else binarised(checked)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -75,13 +76,13 @@ class Calibration:
 
 
 def set_aside(Y1: sp.csr_matrix, Y2: sp.csr_matrix, seed: int = 0) -> Trial:
-    """Choose groups to hold out and labels to look at."""
+    """Choose groups to hold out and labels to look at, by their numbers: `numbering` makes these mean something."""
     n_groups = Y2.shape[0]
     sizes = np.asarray(Y1.getnnz(axis=0))
     n_held = max(1, min(int(HELD_OUT_SHARE * n_groups), MOST_HELD_OUT))
     held = permutation(n_groups, seed, "held-out groups")[:n_held]
     fit = np.cumsum(sizes[held]) <= MOST_HELD_ROWS
-    fit[0] = True
+    fit[:1] = True
     held = np.sort(held[fit])
     held = held[sizes[held] > 0]
     keep = np.ones(n_groups, dtype=np.float32)
@@ -216,14 +217,14 @@ def _fit_chances(log_norm: np.ndarray, trial: Trial, steps: int = 50) -> np.ndar
     inputs = np.stack([np.ones(truth.size), log_norm.ravel(), taught.ravel()])
 
     def loss_at(weights: np.ndarray) -> tuple[float, np.ndarray]:
-        hazard = np.exp(np.clip(weights @ inputs, -30, 5))
+        hazard = np.exp(np.clip(np.einsum("t,tp->p", weights, inputs), -30, 5))
         return float(np.where(truth, -np.log(-np.expm1(-hazard)), hazard).mean()), hazard
 
     weights = np.array([np.log(-np.log1p(-truth.mean() + 1e-9)), 0.0, 0.0])
     best, hazard = loss_at(weights)
     for _ in range(steps):
-        slope = inputs @ np.where(truth, -hazard / np.expm1(hazard), hazard)
-        curve = (inputs * (hazard**2 / np.expm1(hazard))) @ inputs.T
+        slope = np.einsum("tp,p->t", inputs, np.where(truth, -hazard / np.expm1(hazard), hazard))
+        curve = np.einsum("tp,sp->ts", inputs * (hazard**2 / np.expm1(hazard)), inputs)
         step = np.linalg.solve(curve + 1e-6 * np.eye(len(weights)), slope)
         length = 1.0
         loss, found = loss_at(weights - step)
@@ -243,17 +244,30 @@ def threshold_of(chances: np.ndarray) -> float:
     return float(falling[np.argmax(expected)])
 
 
-def climb(grid: tuple[float, ...], start: int, value: Callable[[float], float]) -> tuple[float, dict[float, float]]:
-    """The best point of a grid by walking uphill from `start`; every value looked at."""
-    seen: dict[float, float] = {}
+class Attempt(Protocol):
+    """Whatever was made with a point of a grid, and how well it did."""
 
-    def at(index: int) -> float:
-        if grid[index] not in seen:
-            seen[grid[index]] = value(grid[index])
-        return seen[grid[index]]
+    @property
+    def likelihood(self) -> float: ...
 
-    best = start
+
+Made = TypeVar("Made", bound=Attempt)
+
+
+def climb(grid: tuple[float, ...], start: int, attempt: Callable[[float], Made]) -> tuple[Made, dict[float, float]]:
+    """The best attempt on a grid by walking uphill from `start`; the likelihood of every one that was made.
+
+    Nobody else keeps what is best so far. Another attempt replaces it only where it is better: of equals the one
+    nearest to the start is kept. Two attempts are in memory at a time.
+    """
+    best, at = attempt(grid[start]), start
+    seen = {grid[start]: best.likelihood}
     for step in (1, -1):
-        while 0 <= best + step < len(grid) and at(best + step) > at(best):
-            best += step
-    return grid[best], seen
+        while 0 <= at + step < len(grid) and grid[at + step] not in seen:
+            following = attempt(grid[at + step])
+            seen[grid[at + step]] = following.likelihood
+            if not following.likelihood > best.likelihood:
+                del following
+                break
+            best, at = following, at + step
+    return best, seen

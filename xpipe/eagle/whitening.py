@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from threadpoolctl import threadpool_limits
 
 from xpipe.eagle import _whitening_numba as kernels
+from xpipe.library_threads import one_thread_each
 from xpipe.seeding import bit_generator, permutation
-from xpipe.sparse import to_triple
+from xpipe.sparse import to_matrix, to_triple
 
 EXACT = 1024  # up to so many features every direction is kept
 RANK = 256  # of more features: beyond it F1 rises by less than 0.01 (45,000 x 5,000, groups of ten), cost in proportion
@@ -32,12 +32,14 @@ DENSE_GRAM = 8192  # up to so many features X^T X is formed
 MOST_ROWS = 100_000  # rows the directions are learnt from; more would move them very little
 BLOCK = 1 << 14  # features at a time
 GRAM_BLOCK = 256  # rows of X^T X a product; fixed, so that the number of threads changes no byte
+LEAST_RIDGE, MOST_RIDGE = 1e-4, 1e12  # below: scores would be rounding of float32; above: they are zero anyway
+NO_LENGTH = 1e-12  # rows of a mean squared length below this, where the largest value is about 1, have no directions
 
 
 @dataclass(frozen=True)
 class Spectrum:
     """Leading directions of X^T X: vectors (n_features x rank), values, diagonal of X^T X (float32), and the rows'
-    mean squared length, the unit of a ridge."""
+    mean squared length, the unit of a ridge; 0 where they have none."""
 
     vectors: np.ndarray
     values: np.ndarray
@@ -72,6 +74,19 @@ def usual_rank(n_features: int, likeness: float = 0.0) -> int:
     return min(RANK_ALIKE if likeness > ALIKE else RANK, max(16, MOST_DIRECTIONS // n_features))
 
 
+def scaled_rows(X: sp.csr_matrix) -> sp.csr_matrix:
+    """X times the power of two that brings its largest value to (1/2, 1]: no square can then leave float32.
+
+    A ridge counts in units of the rows' mean squared length, so owners stay what they are. Only the exponents of the
+    values change, but for those that are next to nothing beside the largest one.
+    """
+    mantissa, exponent = np.frexp(np.abs(X.data).max(initial=0))
+    exponent -= mantissa == 0.5
+    if exponent == 0:
+        return X
+    return to_matrix(to_triple(X)._replace(values=np.ldexp(X.data, -exponent)), X.shape[1])
+
+
 def sampled_rows(n_rows: int, seed: int = 0) -> np.ndarray:
     """The rows that directions are learnt from, in order."""
     if n_rows <= MOST_ROWS:
@@ -84,14 +99,17 @@ def leading_directions(
 ) -> Spectrum:
     """Randomised subspace iteration on X^T X, on one BLAS thread: more would add up in another order.
 
-    X may be a sample of `n_rows` rows.
+    X may be a sample of `n_rows` rows. Values should be about 1 at most (`scaled_rows`): sums are in float32. There are
+    no directions where the rows have no length.
     """
     n_features = X.shape[1]
     rank = min(rank or usual_rank(n_features), n_features)
     share = np.float32((n_rows or X.shape[0]) / max(X.shape[0], 1))
     diagonal = np.asarray(X.multiply(X).sum(axis=0), dtype=np.float32).ravel()
     unit = float(diagonal.sum(dtype=np.float64) / max(X.shape[0], 1))
-    with threadpool_limits(1):
+    if unit < NO_LENGTH:
+        return Spectrum(np.zeros((n_features, 0), np.float32), np.zeros(0, np.float32), diagonal * share, 0.0)
+    with one_thread_each():
         gram = _gram(X, threads) if n_features <= DENSE_GRAM else None
         if rank == n_features and gram is not None:
             values, vectors = np.linalg.eigh(gram)
@@ -161,19 +179,23 @@ def _in_pieces(n: int, threads: int, work: Callable[[int, int], None]) -> None:
 
 
 def metric_of(spectrum: Spectrum, ridge: float) -> Metric:
-    """The metric of a ridge, which counts in units of the rows' mean squared length."""
+    """The metric of a ridge, which counts in units of the rows' mean squared length. They must have a length.
+
+    Ridges outside LEAST_RIDGE..MOST_RIDGE count as these.
+    """
     vectors, values = spectrum.vectors, spectrum.values
-    explained = (vectors**2) @ values
-    diagonal = ridge * spectrum.unit + np.maximum(spectrum.diagonal - explained, 0).astype(np.float64)
     kept = values > 1e-6 * max(float(values[0]), 1e-30) if len(values) else np.zeros(0, dtype=bool)
-    blocks = [slice(first, first + BLOCK) for first in range(0, len(diagonal), BLOCK)]
-    with threadpool_limits(1):
+    ridge = min(max(ridge, LEAST_RIDGE), MOST_RIDGE)
+    directions = np.empty((len(spectrum.diagonal), int(kept.sum())), dtype=np.float32)
+    blocks = [slice(first, first + BLOCK) for first in range(0, len(directions), BLOCK)]
+    with one_thread_each():
+        explained = (vectors**2) @ values
+        diagonal = ridge * spectrum.unit + np.maximum(spectrum.diagonal - explained, 0).astype(np.float64)
         inner = np.diag(1.0 / values[kept].astype(np.float64))
         for block in blocks:
             rows = vectors[block][:, kept].astype(np.float64)
             inner += rows.T @ (rows / diagonal[block, None])
-        root = np.linalg.cholesky(np.linalg.inv(inner))
-        directions = np.empty((len(diagonal), int(kept.sum())), dtype=np.float32)
+        root = np.linalg.inv(np.linalg.cholesky(inner)).T  # of the inverse, which itself may round to an indefinite one
         for block in blocks:
             directions[block] = (vectors[block][:, kept] / diagonal[block, None]) @ root
     return Metric((1.0 / np.sqrt(diagonal)).astype(np.float32), directions)

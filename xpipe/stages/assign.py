@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from xpipe.stages.matrices import entries_of, locate, matrix_about, part_rows, rows_of
-from xpipe.stages.stage import Estimate, Params, Produced, Stage
+from xpipe.stages.stage import Estimate, Params, Produced, Stage, canonical_params
 
 CHOOSING = ("auto", "discriminative")
 SCORES = {"baseline": "none", "discriminative": "posterior"}  # what a method's scores are; of others similarities
@@ -23,9 +23,11 @@ class AssignParams(Params):
 
     method: Literal["auto", "baseline", "eagle0", "eagle", "centred", "discriminative"] = "auto"
     steps: int = Field(default=20, ge=0)  # of eagle
-    step_size: float = Field(default=1.0, gt=0)
+    step_size: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     owners: Literal["one", "posterior"] = "posterior"  # of discriminative, as are the next three
-    ridge: float | None = Field(default=None, gt=0)  # chosen where it is not given, as is the threshold
+    ridge: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False
+    )  # chosen where it is not given, as is the threshold
     threshold: float | None = Field(default=None, ge=0, le=1)
     rounds: int = Field(default=10, ge=1)
 
@@ -35,9 +37,14 @@ def identity(params: AssignParams, inputs: dict, store: Any) -> dict:
     own = {
         "eagle": {"steps", "step_size"},
         "discriminative": {"owners", "ridge", "threshold", "rounds"},
-        "auto": {"steps", "step_size", "owners", "ridge", "threshold", "rounds"},
     }
-    return params.model_dump(mode="json", include={"method"} | own.get(params.method, set()))
+    others = [options for method, options in own.items() if params.method not in (method, "auto")]
+    return canonical_params(params, leave_out=set().union(*others))
+
+
+def uses_backend(params: AssignParams) -> bool:
+    """`auto` may end with a method that does."""
+    return params.method not in ("baseline", "discriminative")
 
 
 def estimate(params: AssignParams, inputs: dict) -> Estimate:
@@ -147,13 +154,15 @@ def compile_kernels() -> None:
 ASSIGN = Stage(
     name="assign",
     section="assign",
-    version=3,
+    version=4,
     reads=("features", "membership", "group_labels", "label_embedding?", "labels?"),
     writes=("assigned_labels",),
     params=AssignParams,
     run=run,
     seeded=True,
     identity=identity,
+    uses_backend=uses_backend,
+    libraries=("numba", "numpy", "pyarrow", "scipy"),
     estimate=estimate,
     compile=compile_kernels,
     counts="labels",

@@ -13,9 +13,10 @@ import scipy.sparse as sp
 
 from xpipe import files
 from xpipe.eagle import assign, embed_and_assign
+from xpipe.eagle.ownership import checked
 from xpipe.errors import StageError
 from xpipe.formats.parts import concatenate, read_part, slice_rows, write_part
-from xpipe.grouping import likeness, spread_labels
+from xpipe.grouping import spread_labels
 from xpipe.sparse import Triple, canonical, to_matrix, to_triple
 from xpipe.stages.arrays import read_array
 from xpipe.stages.label_chunks import MEAN, groups_of, rows_of_samples, whole
@@ -27,26 +28,14 @@ SCALE, DIRECTIONS = "metric/scale.npy", "metric/directions.npy"
 
 def choose_method(folder: str, shared: dict) -> tuple[list[dict], dict]:
     """The choices of `discriminative` and `auto`; the metric they led to is kept for the chunks."""
-    from xpipe.eagle import selection, whitening
-    from xpipe.eagle.choice import choose
+    from xpipe.eagle.choice import decide
     from xpipe.machine import usable_cores
 
     Y1, Y2 = whole(*shared["membership"]), whole(*shared["group_labels"])
-    params, seed = shared["params"], shared["seed"]
-    n_rows, threads = Y1.shape[0], usable_cores()
-    sampled = whitening.sampled_rows(n_rows, seed)
-    sample = rows_of_samples(shared, sampled)
-    alike = likeness(sample, Y1[sampled])
-    rank = whitening.usual_rank(sample.shape[1], alike)
-    spectrum = whitening.leading_directions(sample, rank, seed, n_rows, threads)
-    del sample  # the trial needs rows of its own
-    trial = selection.set_aside(Y1, Y2, seed)
-    needed = trial.samples()
-    options = {name: params[name] for name in ("ridge", "threshold", "rounds", "steps", "step_size")}
-    mean = read_array(folder, MEAN) if shared["method"] == "auto" else None
-    choice, metric = choose(
-        rows_of_samples(shared, needed), trial.of_samples(needed), spectrum, shared["method"], likeness=alike,
-        mean=mean, threads=threads, **options,
+    options = {name: shared["params"][name] for name in ("ridge", "threshold", "rounds", "steps", "step_size")}
+    choice, metric = decide(
+        lambda samples: rows_of_samples(shared, samples), Y1, Y2, shared["method"], seed=shared["seed"],
+        mean=read_array(folder, MEAN) if shared["method"] == "auto" else None, threads=usable_cores(), **options,
     )  # fmt: skip
     entries = []
     for path, array in ((SCALE, metric.scale), (DIRECTIONS, metric.directions)):
@@ -60,6 +49,7 @@ def assign_chunk(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dic
     """Owners of labels first..last: rows are samples, values the scores. Kept as a part until all chunks are there."""
     samples, Y1, Y2 = groups_of(unit, shared)
     scores, facts = _scores(folder, unit, samples, Y1, Y2, shared)
+    checked(scores, Y1, Y2, shared["method"])
     path = f"owners/{unit['unit']}.arrow"
     triple = to_triple(scores)
     chosen = np.flatnonzero(np.diff(triple.indptr))

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from xpipe.stages.matrices import entries_of, locate, part_path, rows_of
-from xpipe.stages.stage import Estimate, Params, Produced, Stage
+from xpipe.stages.stage import Estimate, Params, Produced, Stage, canonical_params
 
 SPLIT = "labels"  # rows are labels here
 
@@ -23,14 +23,14 @@ class EmbedParams(Params):
     method: Literal["eagle0", "eagle"] = "eagle"
     steps: int = Field(default=20, ge=0)  # of eagle
     step_size: float = Field(default=1.0, gt=0)
-    smallest: float = Field(default=0.0, ge=0)  # entries not larger are left out; 1e-7 halves very wide embeddings
+    smallest: float = Field(default=0.0, ge=0, lt=1)  # entries not larger are left out; 1e-7 halves wide embeddings
 
 
 def facts(params: EmbedParams) -> dict:
     """What the vectors depend on: assign compares it with its own parameters."""
     if params.method == "eagle0":
-        return {"steps": 0, "smallest": params.smallest}
-    return {"steps": params.steps, "step_size": params.step_size, "smallest": params.smallest}
+        return {**canonical_params(params, leave_out=("method", "step_size")), "steps": 0}
+    return canonical_params(params, leave_out=("method",))
 
 
 def identity(params: EmbedParams, inputs: dict, store: Any) -> dict:
@@ -119,6 +119,8 @@ EMBED = Stage(
     params=EmbedParams,
     run=run,
     identity=identity,
+    uses_backend=lambda params: True,
+    libraries=("numba", "numpy", "pyarrow", "scipy"),
     estimate=estimate,
     compile=compile_kernels,
     counts="labels",

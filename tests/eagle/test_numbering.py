@@ -1,0 +1,40 @@
+"""Numbers of groups and labels that follow from who is in them."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.eagle.invariants import groups_differ
+from tests.eagle.strategies import problems
+from xpipe.eagle.numbering import renumbered, with_samples
+
+
+def same(one, other) -> bool:
+    return all(a.shape == b.shape and (a != b).nnz == 0 for a, b in zip(one, other, strict=True))
+
+
+@given(problems(most=12), st.randoms())
+def test_any_numbering_becomes_the_same(problem, random):
+    _, Y1, Y2 = problem
+    expected = renumbered(Y1, Y2)
+    groups = random.sample(range(Y1.shape[1]), Y1.shape[1])
+    assert same(renumbered(sp.csr_matrix(Y1[:, groups]), sp.csr_matrix(Y2[groups])), expected)
+    if groups_differ(Y1):
+        labels = random.sample(range(Y2.shape[1]), Y2.shape[1])
+        assert same(renumbered(Y1, sp.csr_matrix(Y2[:, labels])), expected)
+    assert same(renumbered(*expected), expected)
+
+
+@given(problems(most=12))
+def test_only_groups_without_samples_and_labels_without_groups_go(problem):
+    _, Y1, Y2 = problem
+    kept, kept_labels = renumbered(Y1, Y2)
+    filled = np.asarray(Y1.getnnz(axis=0)) > 0
+    assert kept.nnz == Y1.nnz
+    assert kept_labels.nnz == Y2[filled].nnz
+    assert sorted(map(tuple, kept.toarray().T)) == sorted(map(tuple, Y1[:, filled].toarray().T))
+    smaller = with_samples(Y1, Y2)
+    assert same(smaller, (Y1[:, filled], Y2[filled]))

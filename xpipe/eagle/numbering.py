@@ -1,0 +1,64 @@
+"""Numbers of groups and labels that follow from who is in them: a choice must not depend on how they came numbered.
+
+Holds no choice. Samples keep their numbers: of equals, the methods take the sample that comes first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from xpipe.eagle.problem import as_ones
+from xpipe.sparse import Triple, to_triple
+
+
+def renumbered(Y1: sp.csr_matrix, Y2: sp.csr_matrix) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """(Y1, Y2) as ones, without groups that have no samples and labels that have no groups, in an order of their own.
+
+    Groups come in the order of their samples, and where these are the same, of their labels; groups of the same samples
+    and labels are interchangeable. Labels come in the order of their groups. So any numbering of the groups gives the
+    same pair, and any numbering of the labels as well, unless two groups have the same samples and other labels.
+    """
+    Y1, Y2 = with_samples(Y1, Y2)
+    members, labels = _rows(sp.csr_matrix(Y1.T)), _rows(Y2)
+    groups = _ordered(members, labels)
+    Y1, Y2 = sp.csr_matrix(Y1[:, groups]), sp.csr_matrix(Y2[groups])
+    of_labels = sp.csr_matrix(Y2.T)
+    Y2 = sp.csr_matrix(Y2[:, _ordered(_rows(of_labels))])
+    Y1.sort_indices()
+    Y2.sort_indices()
+    return Y1, Y2
+
+
+def with_samples(Y1: sp.csr_matrix, Y2: sp.csr_matrix) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """(Y1, Y2) as ones, without the groups that have no samples: these teach nothing and own nothing."""
+    Y1, Y2 = as_ones(Y1, "membership (Y1)"), as_ones(Y2, "group_labels (Y2)")
+    filled = np.bincount(Y1.indices, minlength=Y1.shape[1]) > 0
+    if filled.all():
+        return Y1, Y2
+    return as_ones(Y1[:, filled], "membership (Y1)"), as_ones(Y2[filled], "group_labels (Y2)")
+
+
+def _rows(matrix: sp.csr_matrix) -> Triple:
+    matrix.sort_indices()
+    return to_triple(matrix)
+
+
+def _ordered(rows: Triple, otherwise: Triple | None = None) -> np.ndarray:
+    """The rows that have entries, by their columns, the first column first; equals by those of the other rows."""
+    filled = np.flatnonzero(np.diff(rows.indptr))
+    first = rows.indices[rows.indptr[filled]]
+    order = filled[np.argsort(first, kind="stable")]
+    starts = np.flatnonzero(np.diff(np.sort(first), prepend=-1))
+    lengths = np.diff(starts, append=len(order))
+    keys = [_keys(part) for part in (rows, otherwise) if part is not None]
+    for start, length in zip(starts[lengths > 1].tolist(), lengths[lengths > 1].tolist(), strict=True):
+        run = order[start : start + length].tolist()
+        run.sort(key=lambda row: tuple(words[4 * ptr[row] : 4 * ptr[row + 1]] for words, ptr in keys))
+        order[start : start + length] = run
+    return order
+
+
+def _keys(rows: Triple) -> tuple[bytes, list[int]]:
+    """Columns as bytes that compare as the numbers do, and where each row's begin."""
+    return rows.indices.astype(">i4").tobytes(), rows.indptr.tolist()
