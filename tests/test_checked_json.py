@@ -1,8 +1,7 @@
 """JSON from files: what fits comes back whole, everything else is one clear DataError."""
 
-from typing import TypedDict
-
 import pytest
+from typing_extensions import TypedDict
 
 from xpipe.checked_json import Count, InsidePath, parse_json, read_json
 from xpipe.errors import DataError

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
@@ -32,7 +33,7 @@ def check_inside(path: str) -> str:
 
 InsidePath = Annotated[str, AfterValidator(check_inside)]
 Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}\Z")]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 @functools.cache
@@ -40,21 +41,28 @@ def _adapter(shape: Any) -> TypeAdapter:
     return TypeAdapter(shape)
 
 
-def parse_json(content: bytes, shape: type[T], *, where: str, fix: str = "") -> T:
+def parse_json(content: bytes, shape: type[T], *, where: str, fix: str = "", allow_nan: bool = False) -> T:
     """The value in `content`, which fits `shape` strictly; keys the shape does not name are kept.
 
-    where: the file's name, for the error. fix: what the user can do about a damaged file.
+    where: the file's name, for the error. fix: what the user can do about a damaged file. allow_nan: for files of our
+    own, whose figures may be NaN or infinite, which JSON proper does not have.
     Raises DataError for everything that is not JSON of this shape.
     """
     name = files.basename(where)
     try:
-        value = json.loads(content, parse_constant=_refuse_constant)
+        value = json.loads(content, parse_constant=None if allow_nan else _refuse_constant)
     except RecursionError:
         raise DataError(f"{name} is nested too deeply", where=where, fix=fix) from None
     except (ValueError, OverflowError) as error:  # syntax, encoding, numbers of thousands of digits
         raise DataError(f"{name} is not valid JSON", where=where, why=str(error)[:200], fix=fix) from None
+    return check_value(value, shape, where=where, fix=fix)
+
+
+def check_value(value: Any, shape: type[T], *, where: str, fix: str = "") -> T:
+    """A value that was parsed before, where it fits `shape` strictly. Raises DataError where it does not."""
+    name = files.basename(where)
     try:
-        _adapter(shape).validate_python(value, strict=True)
+        _adapter(cast(Any, shape)).validate_python(value, strict=True)
     except ValidationError as error:
         raise DataError(f"{name} has not the expected content", where=where, why=_first(error), fix=fix) from None
     except RecursionError:
@@ -62,15 +70,17 @@ def parse_json(content: bytes, shape: type[T], *, where: str, fix: str = "") -> 
     return cast(T, value)
 
 
-def read_json(path: str, shape: type[T], *, fix: str = "") -> T:
+def read_json(path: str, shape: type[T], *, fix: str = "", allow_nan: bool = False) -> T:
     """`parse_json` of a file. Raises DataError also where the file is missing, a folder, or absurdly large."""
     try:
+        if files.is_local(path) and os.path.exists(path) and not os.path.isfile(path):
+            raise DataError(f"{files.basename(path)} cannot be read", where=path, why="it is not a file", fix=fix)
         if files.size(path) > LONGEST_JSON:
             raise DataError(f"{files.basename(path)} is larger than {LONGEST_JSON:,} bytes", where=path, fix=fix)
         content = files.read_bytes(path)
     except OSError as error:
         raise DataError(f"{files.basename(path)} cannot be read", where=path, why=str(error), fix=fix) from error
-    return parse_json(content, shape, where=path, fix=fix)
+    return parse_json(content, shape, where=path, fix=fix, allow_nan=allow_nan)
 
 
 def _refuse_constant(text: str) -> Any:

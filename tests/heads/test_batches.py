@@ -142,7 +142,7 @@ def test_damaged_files_are_refused(tmp_path):
     folder = write_heads(tmp_path)
     about = (tmp_path / "dataset.json").read_text()
     (tmp_path / "dataset.json").write_text(about.replace(f'"n_labels": {N_LABELS}', '"n_labels": 5'))
-    with pytest.raises(DataError, match=r"a label number outside 0\.\.4"):
+    with pytest.raises(DataError, match="n_labels is 12 in a part"):
         list(ParquetBatches(folder))
     (tmp_path / "dataset.json").write_text(about.replace('"rows": 500', '"rows": 501'))
     with pytest.raises(DataError, match="says 501"):
@@ -152,7 +152,7 @@ def test_damaged_files_are_refused(tmp_path):
     content = bytearray(part.read_bytes())
     content[100] ^= 1
     part.write_bytes(content)
-    with pytest.raises(DataError, match="not a whole Parquet file"):
+    with pytest.raises(DataError, match="another digest than"):
         list(ParquetBatches(folder))
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import random
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +14,7 @@ from tests.heads.test_encoder import batch_of
 from xpipe.argmaxability.weights import read_weights
 from xpipe.errors import ConfigError, DataError
 from xpipe.heads import HeadModel, ParquetBatches, SparseEncoder, make_head
+from xpipe.heads.packing import pack
 
 
 def make_model(layer="bsl", **options):
@@ -89,10 +93,10 @@ def test_what_is_no_model_is_refused(tmp_path):
     path = tmp_path / "model.safetensors"
     content = path.read_bytes()
     path.write_bytes(content[:-5])
-    with pytest.raises(DataError, match="not a safetensors file"):
+    with pytest.raises(DataError, match="not a readable safetensors file"):
         HeadModel.load(str(tmp_path))
     path.write_bytes(content.replace(b'\\"width\\": 8', b'\\"width\\": 9'))
-    with pytest.raises(DataError, match="not a whole model"):
+    with pytest.raises(DataError, match="damaged"):
         HeadModel.load(str(tmp_path))
     path.write_bytes((tmp_path / "weights.safetensors").read_bytes())
     with pytest.raises(DataError, match="not a model of this version"):
@@ -102,3 +106,74 @@ def test_what_is_no_model_is_refused(tmp_path):
 def test_encoder_and_head_must_fit():
     with pytest.raises(ConfigError, match="takes 5 inputs, the encoder gives 8"):
         HeadModel(SparseEncoder(4, 8), make_head("bsl", in_dim=5, n_labels=3, dim=2))
+
+
+def test_no_mutated_model_predicts_anything_else(folder, tmp_path):
+    model, rng = make_model(), random.Random(0)
+    model.save(str(tmp_path))
+    path = tmp_path / "model.safetensors"
+    content = path.read_bytes()
+    refused = 0
+    for number in range(300):
+        changed = bytearray(content)
+        for _ in range(rng.randint(1, 3)):  # every other time in the header
+            changed[rng.randrange(len(changed) if number % 2 else 900)] = rng.randrange(256)
+        path.write_bytes(bytes(changed[: rng.choice([len(changed), len(changed), rng.randrange(len(changed))])]))
+        try:
+            found = HeadModel.load(str(tmp_path))
+        except DataError:
+            refused += 1
+            continue
+        assert all(torch.equal(part, found.state_dict()[name]) for name, part in model.state_dict().items())
+    assert refused > 250
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"in_dim": 2**40}, {"n_labels": 2**40}, {"n_labels": 2**30}, {"n_labels": -1}, {"n_labels": "12"}, {"layer": 3},
+        {"options": []}, {"options": {"dim": 2**40}}, {"options": {"dim": -1}}, {"options": {"dim": None}},
+        {"options": {"no": 1}}, {"layer": "dft", "options": {"k": 2**40}},
+    ],
+)  # fmt: skip
+def test_a_model_whose_facts_ask_for_more_than_it_has_is_refused(tmp_path, change):
+    """Also where the digest is right: somebody may have written it so."""
+    model = make_model()
+    model.save(str(tmp_path))
+    about = {"layer": "bsl", "in_dim": 6, "n_labels": N_LABELS, "options": {"dim": 4}, **change}
+    facts = {"format": 2, "encoder": model.encoder.options(), "head": about}
+    (tmp_path / "model.safetensors").write_bytes(pack(model.state_dict(), facts, "xpipe"))
+    with pytest.raises(DataError):
+        HeadModel.load(str(tmp_path))
+    facts = {"format": 2, "encoder": {**model.encoder.options(), "n_features": 2**45}, "head": about}
+    (tmp_path / "model.safetensors").write_bytes(pack(model.state_dict(), facts, "xpipe"))
+    with pytest.raises(DataError):
+        HeadModel.load(str(tmp_path))
+
+
+def test_a_dft_head_of_more_labels_than_the_weights_beside_it_is_refused(tmp_path):
+    """Its own tensors do not depend on the number of labels."""
+    model = HeadModel(SparseEncoder(N_FEATURES, 8), make_head("dft", in_dim=8, n_labels=N_LABELS, k=2))
+    model.save(str(tmp_path))
+    head = {"layer": "dft", "in_dim": 8, "n_labels": 2**30, "options": {"k": 2}}
+    facts = {"format": 2, "encoder": model.encoder.options(), "head": head}
+    (tmp_path / "model.safetensors").write_bytes(pack(model.state_dict(), facts, "xpipe"))
+    with pytest.raises(DataError, match="not its own"):
+        HeadModel.load(str(tmp_path))
+
+
+def test_a_model_of_before_there_were_digests_is_read(tmp_path):
+    from safetensors.torch import save
+
+    model = make_model()
+    head = {"layer": "bsl", "in_dim": 6, "n_labels": N_LABELS, "options": model.head.options()}
+    facts = {"format": 1, "encoder": model.encoder.options(), "head": head}
+    (tmp_path / "model.safetensors").write_bytes(save(model.state_dict(), {"xpipe": json.dumps(facts)}))
+    found = HeadModel.load(str(tmp_path))
+    assert all(torch.equal(part, found.state_dict()[name]) for name, part in model.state_dict().items())
+
+
+def test_a_folder_in_place_of_a_model_is_refused(tmp_path):
+    (tmp_path / "model.safetensors").mkdir()
+    with pytest.raises(DataError, match="cannot be read"):
+        HeadModel.load(str(tmp_path))

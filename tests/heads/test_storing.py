@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from safetensors.torch import save_file
 from xpipe.argmaxability import read_weights
 from xpipe.errors import ConfigError, DataError
 from xpipe.heads import Targets, load_head, make_head
+from xpipe.heads.packing import pack
 
 HEADS = [
     ("bsl", {"dim": 3}),
@@ -61,7 +63,7 @@ def test_refuses_damaged_and_foreign_files(tmp_path):
             load_head(str(path))
         assert str(path) in str(caught.value)
     save_file({"W": torch.zeros(3)}, str(path))
-    with pytest.raises(DataError, match="holds no head"):
+    with pytest.raises(DataError, match="holds nothing of xpipe"):
         load_head(str(path))
     with pytest.raises(DataError, match="no such file"):
         load_head(str(tmp_path / "none"))
@@ -92,3 +94,37 @@ def test_says_what_is_missing_without_torch():
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "heads need PyTorch" in found.stdout
     assert "pip install 'xpipe[heads]'" in found.stdout
+
+
+@pytest.mark.parametrize(("layer", "options"), HEADS)
+def test_no_mutated_file_is_another_head(layer, options, tmp_path):
+    head, rng, path = make_head(layer, 4, 7, **options), random.Random(1), tmp_path / "head.safetensors"
+    head.save(str(path))
+    content = path.read_bytes()
+    for _ in range(60):
+        changed = bytearray(content)
+        for _ in range(rng.randint(1, 3)):
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+        path.write_bytes(bytes(changed[: rng.choice([len(changed), len(changed), rng.randrange(len(changed))])]))
+        try:
+            found = load_head(str(path))
+        except DataError:
+            continue
+        assert found.options() == head.options()
+        assert all(torch.equal(part, found.state_dict()[name]) for name, part in head.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"in_dim": 2**40}, {"n_labels": 2**40}, {"options": {"dim": 2**40}}, {"options": {"dim": "3"}}, {"layer": []},
+        {"layer": "dft", "options": {"k": 2, "label_order": [0.5] * 7}}, {"options": None}, {"n_labels": 7.0},
+    ],
+)  # fmt: skip
+def test_options_that_ask_for_more_than_the_file_has_are_refused(tmp_path, change):
+    path = tmp_path / "head.safetensors"
+    head = make_head("bsl", 4, 7, dim=3)
+    about = {"layer": "bsl", "in_dim": 4, "n_labels": 7, "options": {"dim": 3}, **change}
+    path.write_bytes(pack(head.state_dict(), about, "xpipe.head"))
+    with pytest.raises(DataError):
+        load_head(str(path))

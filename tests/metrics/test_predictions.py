@@ -104,6 +104,29 @@ def test_f1_above_a_threshold_in_every_form():
         metrics.f1_above(np.array([[NAN, 1]]), np.eye(1, 2), 0.5)
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("threshold", [0.1, 0.3, 0.6, 0.7, 0.9, 1 / 3, 1.0, -0.7])
+def test_a_score_reaches_the_threshold_it_was_written_as(kind, threshold):
+    just_below = np.nextafter(kind(threshold), kind(-9))
+    dense = np.array([[kind(threshold), just_below, kind(5)]])
+    truth = np.array([[1.0, 1.0, 0.0]])
+    labels = np.array([[0, 1, 2]])
+    forms = {"dense": dense, "pair": (labels, dense)}
+    if kind != np.float16:
+        forms |= {"csr": sp.csr_matrix(dense)}
+    for name, scores in forms.items():
+        found = metrics.f1_above(scores, truth, threshold)
+        assert (found.predicted, found.hits) == (2, 1), name
+    if kind != np.float16:  # other sparse formats become float32 on their way: as the threshold does
+        assert metrics.f1_above(sp.coo_matrix(dense), truth, threshold).hits >= 1
+
+
+def test_a_threshold_beyond_the_type_of_the_scores_is_reached_by_none():
+    assert metrics.f1_above(np.array([[60000]], np.float16), np.ones((1, 1)), 1e6).predicted == 0
+    counts = sp.csr_matrix(np.array([[1, 2]]))
+    assert metrics.f1_above(counts, np.ones((1, 2)), 1.5).predicted == 1  # whole numbers are not rounded to
+
+
 def csr(rows: list[list[float]], labels: list[list[int]], n_labels: int = 4) -> sp.csr_matrix:
     """A matrix that no constructor looked at."""
     matrix = sp.csr_matrix((len(rows), n_labels), dtype=np.float32)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -84,6 +86,38 @@ def test_ties_go_to_the_smaller_label():
     for row in tree.predict(X, k=5):
         assert row.indices.tolist() == [0, 1, 2, 3, 4]
         assert len(set(row.data.tolist())) == 1
+
+
+@pytest.mark.parametrize("n_trees", [1, 2])
+@pytest.mark.parametrize("seed", range(4))
+def test_equal_scores_go_by_label_number_wherever_a_label_is_in_the_tree(n_trees, seed):
+    """Labels come in pairs of the same rows; the trees' own order of labels has nothing to do with their numbers."""
+    X, half = oracles.planted(120, 30, 20)
+    shuffled = np.random.default_rng(seed).permutation(40)
+    Y = sp.hstack([half, half], format="csr")[:, shuffled]
+    tree = LabelTree(n_trees=n_trees, arity=2, max_leaf=4, seed=seed).fit(X, Y, threads=1)
+    whole = tree.predict(X, k=40, beam=100, threads=1)
+    for k in (1, 2, 3, 5, 20):
+        found = tree.predict(X, k=k, beam=100, threads=1)
+        for row in range(X.shape[0]):
+            scores = dict(zip(whole[row].indices.tolist(), whole[row].data.tolist(), strict=True))
+            assert found[row].indices.tolist() == [label for label, _ in top(scores, k)]
+
+
+@pytest.mark.parametrize("n_trees", [1, 3])
+def test_scores_that_are_equal_only_as_probabilities(n_trees):
+    """Margins that differ where exp() rounds to 1, or is at its floor, are ties of the probabilities they give."""
+    X, Y = oracles.planted(100, 30, 24)
+    tree = LabelTree(n_trees=n_trees, arity=64, max_leaf=4, seed=1).fit(X, Y, threads=1)
+    for bias in (np.linspace(2, 3, 24), np.linspace(-90, -80, 24), 1 - np.linspace(1e-5, 2e-4, 24)):
+        weights = tree.forest.weights
+        placed = bias[np.arange(len(weights.biases)) % 24].astype(np.float32)
+        flat = weights._replace(weights=np.zeros_like(weights.weights), biases=placed)
+        same = LabelTree.of(dataclasses.replace(tree.forest, weights=flat), tree.options)
+        whole = same.predict(X[:1], k=24, beam=100)
+        scores = dict(zip(whole.indices.tolist(), whole.data.tolist(), strict=True))
+        for k in (1, 3, 7):
+            assert same.predict(X[:1], k=k, beam=100).indices.tolist() == [label for label, _ in top(scores, k)]
 
 
 @pytest.mark.parametrize("x", [0.0, -1e-9, -0.3, -0.7, -1.0, -4.0, -30.0, -86.9, -87.1, -1e6])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import zipfile
 
 import numpy as np
@@ -104,7 +105,7 @@ def test_a_changed_byte_is_refused_or_harmless(tree, saved, tmp_path):
     [
         ({"format": lambda _: np.array("something else")}, "it says it is"),
         ({"options": lambda _: np.array("{")}, "damaged"),
-        ({"options": lambda _: np.array('{"loss": "none"}')}, "`loss` must be"),
+        ({"options": lambda _: np.array('{"loss": "none"}')}, "loss: Input should be"),
         ({"options": lambda _: np.array('{"unknown": 1}')}, "damaged"),
         ({"shape": set_at(0, -1)}, "no shape"),
         ({"shape": set_at(0, 3)}, "a feature is out of range"),
@@ -147,3 +148,49 @@ def test_other_files_are_refused(saved, tmp_path):
             part.writestr(name, archive.read(name))
     with pytest.raises(DataError, match="damaged"):
         LabelTree.load(str(tmp_path / "part.npz"))
+
+
+def test_no_mutated_file_predicts_anything_else(tree, saved, tmp_path):
+    content, rng, path, refused = saved.read_bytes(), random.Random(0), tmp_path / "tree.npz", 0
+    expected = predicted(tree)
+    for _ in range(300):
+        changed = bytearray(content)
+        for _ in range(rng.randint(1, 3)):
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+        path.write_bytes(bytes(changed[: rng.choice([len(changed), len(changed), rng.randrange(len(changed))])]))
+        try:
+            found = LabelTree.load(str(path))
+        except DataError:
+            refused += 1
+            continue
+        assert predicted(found) == expected
+    assert refused > 200
+
+
+@pytest.mark.parametrize("n_labels", [2**31, 2**40, 2**62, -1])
+def test_more_labels_than_numbers_are_refused(saved, tmp_path, n_labels):
+    for place in (0, 1):
+        with pytest.raises(DataError, match="shape"):
+            LabelTree.load(rewritten(saved, tmp_path / "tree.npz", shape=set_at(place, n_labels)))
+
+
+def test_labels_without_positives_take_no_memory(tree, saved, tmp_path):
+    """A file may say that there are two thousand million labels of which 24 are in its trees."""
+    many = LabelTree.load(rewritten(saved, tmp_path / "tree.npz", shape=set_at(1, 2**31 - 1)))
+    X, _ = oracles.planted(80, 20, 24)
+    found, expected = many.predict(X, k=5), tree.predict(X, k=5)
+    assert found.shape == (80, 2**31 - 1)
+    assert found.indices.tobytes() == expected.indices.tobytes()
+    assert found.data.tobytes() == expected.data.tobytes()
+
+
+def test_trees_of_other_labels_are_refused(saved, tmp_path):
+    more = {"shape": set_at(1, 99), "orders": set_at((0, 0), 77)}
+    with pytest.raises(DataError, match="other labels"):
+        LabelTree.load(rewritten(saved, tmp_path / "tree.npz", **more))
+
+
+@pytest.mark.parametrize("options", ["[" * 10_000, "9" * 10_000, "[]", '{"n_trees": "3"}', "{", "null"])
+def test_options_of_another_shape_are_refused(saved, tmp_path, options):
+    with pytest.raises(DataError, match="not a saved label tree"):
+        LabelTree.load(rewritten(saved, tmp_path / "tree.npz", options=lambda _: np.array(options)))

@@ -41,22 +41,31 @@ def project_rows(first, last, x, k, sign, y, nu, status):
     n = x.shape[1]
     exponentials, lanes = np.empty(n, dtype=np.float32), np.empty(LANES, dtype=np.float32)
     for row in range(first, last):
-        total, squares = add_moments(x[row])
-        mean = total / n
-        spread = max(squares / n - mean * mean, 0.0)
-        # what normally distributed logits would need
-        start = math.log(k / (n - k)) * math.sqrt(1 + math.pi / 8 * spread) - sign * mean
-        if not abs(start) < np.inf:  # a logit is infinite, no number, or as large as that
+        start = find_start(x[row], k, sign, lanes)
+        if not abs(start) < np.inf:
             status[row] = UNSOLVED
             continue
-        if spread > WIDE:  # then it may be far below what the largest logit allows
-            start = max(start, math.log(k / (n - k)) - find_largest(x[row], np.float32(sign), lanes))
-        start = np.float64(np.float32(start))
         fill_exponentials(x[row], np.float32(sign), np.float32(start), exponentials)
         moved, status[row] = find_root(exponentials, k, y[row])
         nu[row] = start + moved
         if sign < 0:
             fill_complements(exponentials, np.float32(math.exp(-moved)), y[row])
+
+
+@jit
+def find_start(x, k, sign, lanes):
+    """nu_0, a float32 in float64; not finite where a logit is infinite, no number, or as large as that."""
+    n = len(x)
+    total, squares = add_moments(x)
+    mean = total / n
+    spread = max(squares / n - mean * mean, 0.0)
+    # what normally distributed logits would need
+    start = math.log(k / (n - k)) * math.sqrt(1 + math.pi / 8 * spread) - sign * mean
+    if not abs(start) < np.inf:
+        return start
+    if spread > WIDE:  # then it may be far below what the largest logit allows
+        start = max(start, math.log(k / (n - k)) - find_largest(x, np.float32(sign), lanes))
+    return np.float64(np.float32(start))
 
 
 @jit
@@ -215,14 +224,6 @@ def pull_rows(first, last, y, grad, found):
         fill_pulls(y[row], grad[row], y.dtype.type(product / weight if weight > 0 else 0.0), found[row])
 
 
-@jit
-def spread_rows(first, last, y, pulls, found):
-    """found [rows, n]: pulls [rows] shared out by y (1 - y); 0 where all y are 0 or 1."""
-    for row in range(first, last):
-        weight = add_weights(y[row])
-        fill_weights(y[row], np.float64(pulls[row]) / weight if weight > 0 else 0.0, found[row])
-
-
 @jit_sums
 def add_pulls(y, grad):
     weight, product = 0.0, 0.0
@@ -237,17 +238,3 @@ def add_pulls(y, grad):
 def fill_pulls(y, grad, moved, found):
     for i in range(len(y)):
         found[i] = (y[i] - y[i] * y[i]) * (grad[i] - moved)
-
-
-@jit_sums
-def add_weights(y):
-    weight = 0.0
-    for i in range(len(y)):
-        weight += np.float64(y[i] - y[i] * y[i])
-    return weight
-
-
-@jit_sums
-def fill_weights(y, factor, found):
-    for i in range(len(y)):
-        found[i] = np.float64(y[i] - y[i] * y[i]) * factor  # where all weights are tiny, factor is beyond float32

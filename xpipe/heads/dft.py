@@ -82,7 +82,9 @@ class DFT(Head):
             self.product = dft_routes.product_route(self.n_labels, self.k, _memory() // MATRIX_SHARE)
         order = None if self.label_order is None else torch.from_numpy(np.argsort(self.label_order))
         matrix = block = turns = None
-        if self.product == "dense":
+        if weight.device.type == "meta":  # shapes alone are asked for
+            order = None
+        elif self.product == "dense":
             matrix = dft_routes.dense_matrix(self.n_labels, self.k).to(dtype)
             if order is not None:  # rows moved once, instead of logits at every step
                 matrix, order = matrix[order], None

@@ -82,14 +82,6 @@ def pull(y: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
     return torch.sub(grad, moved, out=found).mul_(y).addcmul_(found, y, value=-1)
 
 
-def spread(y: torch.Tensor, pulls: torch.Tensor) -> torch.Tensor:
-    """pulls [rows] shared out over the labels by 1 / h = y (1 - y): [rows, n]; 0 where all y are 0 or 1."""
-    if lml_rows.fits(y):
-        return lml_rows.spread(y, pulls)
-    found = _inverse_curvature(y)
-    return found.mul_(_share(pulls, found.sum(1))[:, None])
-
-
 def _inverse_curvature(y: torch.Tensor) -> torch.Tensor:
     """1 / h of the paper, h = 1 / y + 1 / (1 - y): y (1 - y), a new tensor."""
     return torch.addcmul(y, y, y, value=-1)
@@ -105,10 +97,9 @@ def solve(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     n = x.shape[1]
     if x.dtype not in TOLERANCE:
         x = x.float()
-    wide = x.dtype if x.device.type == "mps" else torch.float64
+    wide = widest(x)
     if k >= n:
-        if not torch.isfinite(x).all():
-            _refuse()
+        check_finite(x)
         return torch.ones_like(x), x.new_full((len(x), 1), math.inf, dtype=wide)
     if 2 * k > n and not lml_rows.fits(x):  # the labels left out are the few: 1 - sigmoid(u) = sigmoid(-u)
         y, nu = solve(-x, n - k)
@@ -161,8 +152,7 @@ def _newton(x: torch.Tensor, k: int, wide: torch.dtype) -> tuple[torch.Tensor, t
 
 def _bracketed(x: torch.Tensor, k: int, wide: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     """(y, nu) of rows that take longer, such as logits of 1e30: Newton within a proved bracket, halved if need be."""
-    if not torch.isfinite(x).all():
-        _refuse()
+    check_finite(x)
     n, kind = x.shape[1], x.dtype
     x = x.to(wide)
     largest = torch.topk(x, k + 1, dim=1).values
@@ -183,14 +173,25 @@ def _bracketed(x: torch.Tensor, k: int, wide: torch.dtype) -> tuple[torch.Tensor
         target = nu - excess / (total - torch.linalg.vector_norm(y, dim=1, keepdim=True) ** 2)
         target = torch.where((target > low) & (target < high), target, low + (high - low) / 2)
         nu = torch.where(done, nu, target)
-    raise StageError(
+    raise not_converged(k, n, BRACKETED_STEPS, f"a row sums to {k} only within {float(excess.abs().max()):.1e}")
+
+
+def widest(x: torch.Tensor) -> torch.dtype:
+    """The widest type of numbers of its device."""
+    return x.dtype if x.device.type == "mps" else torch.float64
+
+
+def not_converged(k: int, n: int, steps: int, why: str) -> StageError:
+    return StageError(
         f"the projection onto {k} of {n} labels did not converge",
-        why=f"after {BRACKETED_STEPS} steps a row still sums to {k} only within {float(excess.abs().max()):.1e}",
+        why=f"after {steps} steps {why}",
         fix="scale the logits down, or report the logits as a bug",
     )
 
 
-def _refuse() -> None:
+def check_finite(x: torch.Tensor) -> None:
+    if torch.isfinite(x).all():
+        return
     raise DataError(
         "logits must be finite for the projection onto k labels",
         why="some are NaN or infinite: training may have diverged",

@@ -32,8 +32,7 @@ def project(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor, torch.
     x = x.contiguous()
     n_rows, n = x.shape
     y, nu, status = torch.empty_like(x), np.empty(n_rows), np.empty(n_rows, dtype=np.uint8)
-    mirrored = 2 * k > n  # the labels left out are the few: 1 - sigmoid(u) = sigmoid(-u)
-    sign, few = (-1.0, n - k) if mirrored else (1.0, k)
+    sign, few = mirror(n, k)
     run_rows(_lml_numba.project_rows, n_rows, n, x.numpy(), few, sign, y.numpy(), nu, status)
     return y, torch.from_numpy(sign * nu)[:, None], torch.from_numpy(status == _lml_numba.SOLVED)
 
@@ -50,13 +49,22 @@ def pull(y: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
     return found
 
 
-def spread(y: torch.Tensor, pulls: torch.Tensor) -> torch.Tensor:
-    """pulls [rows] shared out over the labels by y (1 - y), [rows, n]; 0 where all y are 0 or 1."""
-    from xpipe.heads import _lml_numba
+def balance(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(weights y (1 - y) [rows, n], their sums [rows], nu [rows], which rows are solved); sums and nu in float64."""
+    from xpipe.heads import _lml_balance_numba as kernels
 
-    y, found = y.contiguous(), torch.empty_like(y)
-    run_rows(_lml_numba.spread_rows, len(y), y.shape[1], y.numpy(), pulls.contiguous().numpy(), found.numpy())
-    return found
+    x = x.contiguous()
+    n_rows, n = x.shape
+    weights, sums, nu = torch.empty_like(x), np.ones(n_rows), np.zeros(n_rows)
+    status = np.empty(n_rows, dtype=np.uint8)
+    sign, few = mirror(n, k)
+    run_rows(kernels.balance_rows, n_rows, n, x.numpy(), few, sign, weights.numpy(), sums, nu, status)
+    return weights, torch.from_numpy(sums), torch.from_numpy(sign * nu), torch.from_numpy(status == kernels.SOLVED)
+
+
+def mirror(n: int, k: int) -> tuple[float, int]:
+    """(sign of the logits, labels to choose): at most half, as 1 - sigmoid(u) = sigmoid(-u)."""
+    return (-1.0, n - k) if 2 * k > n else (1.0, k)
 
 
 def run_rows(kernel: Callable, n_rows: int, n: int, *arrays: Any) -> None:

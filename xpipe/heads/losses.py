@@ -13,7 +13,8 @@ import torch
 from torch.nn import functional
 
 from xpipe.errors import ConfigError, DataError
-from xpipe.heads.lml import check_k, solve, spread
+from xpipe.heads.lml import check_k
+from xpipe.heads.lml_balance import balance
 from xpipe.heads.targets import Targets
 
 
@@ -48,7 +49,7 @@ def topk_entropy_loss(logits: torch.Tensor, targets: Targets, k: int) -> torch.T
 def lml_loss(logits: torch.Tensor, targets: Targets, k: int) -> torch.Tensor:
     """-sum of log y over the observed labels of a row, y the projection of the logits onto k labels.
 
-    Computed as log sigmoid(x + nu): finite where y underflows. Raises what `lml_projection` raises.
+    Loss and gradient are right to rounding also where all y are 0 or 1. Raises what `lml_projection` raises.
     """
     _check(logits, targets)
     check_k(k)
@@ -93,7 +94,9 @@ class _Binary(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: torch.Tensor, rows: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(z, rows, labels)
-        return (functional.softplus(z).sum(1).sum() - z[rows, labels].sum()) / max(len(z), 1)
+        terms = functional.softplus(z)
+        terms[rows, labels] = functional.softplus(-z[rows, labels])  # not softplus(z) - z: large sums would not cancel
+        return terms.sum(1).sum() / max(len(z), 1)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -111,19 +114,18 @@ class _Softmax(torch.autograd.Function):
         labelled = (counts > 0).to(z.dtype)
         rows, weight = targets.rows(), 1 / counts.clamp(min=1).to(z.dtype)
         scaled = z / temperature if temperature != 1 else z
-        total = torch.logsumexp(scaled, 1)
-        ctx.save_for_backward(scaled, total, labelled, rows, targets.labels, weight)
+        logs = torch.log_softmax(scaled, 1)  # differences: the logarithm of the sum alone would be rounded as z is
+        ctx.save_for_backward(logs, labelled, rows, targets.labels, weight)
         ctx.temperature = temperature
-        own = (scaled[rows, targets.labels] * weight[rows]).sum()
-        return ((total * labelled).sum() - own) / max(len(z), 1)
+        return -(logs[rows, targets.labels] * weight[rows]).sum() / max(len(z), 1)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        scaled, total, labelled, rows, labels, weight = ctx.saved_tensors
-        found = (scaled - total[:, None]).exp_().mul_(labelled[:, None])
+        logs, labelled, rows, labels, weight = ctx.saved_tensors
+        found = logs.exp().mul_(labelled[:, None])
         found[rows, labels] -= weight[rows]
-        return found.mul_(grad / (ctx.temperature * max(len(scaled), 1))), None, None
+        return found.mul_(grad / (ctx.temperature * max(len(logs), 1))), None, None
 
 
 class _TopkEntropy(torch.autograd.Function):
@@ -139,8 +141,11 @@ class _TopkEntropy(torch.autograd.Function):
             dropped = torch.arange(widest, device=z.device) < surplus[:, None]
             counted.scatter_(1, places, values.masked_fill_(dropped, -math.inf))
         # the smallest number instead of -inf where nothing counts: exp(-inf - it) is 0, not NaN
-        total = torch.logsumexp(counted, 1).clamp(min=torch.finfo(z.dtype).min)
-        gap = total[rows] - z[rows, labels]
+        smallest = torch.finfo(z.dtype).min
+        largest = counted.amax(1).clamp(min=smallest)
+        counted -= largest[:, None]  # differences first: a logarithm beside a large logit would be rounded as that is
+        total = torch.logsumexp(counted, 1).clamp(min=smallest)
+        gap = (largest[rows] - z[rows, labels]) + total[rows]
         ctx.save_for_backward(counted, total, gap, rows, labels)
         return functional.softplus(gap).sum() / max(len(z), 1)
 
@@ -158,22 +163,22 @@ class _TopkEntropy(torch.autograd.Function):
 class _Projected(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, targets: Targets, k: int) -> torch.Tensor:
-        y, nu = solve(x, k)
+        found = balance(x, k)
         rows, labels = targets.rows(), targets.labels
-        moved = (x[rows, labels].to(nu.dtype) + nu[rows, 0]).to(x.dtype)
-        ctx.save_for_backward(y, moved, rows, labels)
-        return -functional.logsigmoid(moved).sum() / max(len(x), 1)
+        moved = (x[rows, labels].to(found.nu.dtype) - found.origin[rows]) + found.nu[rows]
+        ctx.save_for_backward(found.weights, found.sums, moved, rows, labels)
+        ctx.kind = x.dtype
+        return (-functional.logsigmoid(moved).sum() / max(len(x), 1)).to(x.dtype)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        y, moved, rows, labels = ctx.saved_tensors
-        scale = grad / max(len(y), 1)
-        pull = torch.sigmoid(-moved) * scale  # -d log y / d (x + nu)
-        pulls = torch.zeros_like(y[:, 0]).index_add_(0, rows, pull.to(y.dtype))
-        found = spread(y, pulls)  # d nu / d x_i = -y_i (1 - y_i) / their sum
-        found[rows, labels] -= pull.to(y.dtype)
-        return found.to(moved.dtype), None, None
+        weights, sums, moved, rows, labels = ctx.saved_tensors
+        pull = torch.sigmoid(-moved) * (grad.to(moved.dtype) / max(len(weights), 1))  # -d log y / d (x + nu)
+        pulls = torch.zeros_like(sums).index_add_(0, rows, pull)
+        found = weights * (pulls / sums).to(weights.dtype)[:, None]  # d nu / d x = -weights / sums
+        found[rows, labels] -= pull.to(weights.dtype)
+        return found.to(ctx.kind), None, None
 
 
 class _Quasibinary(torch.autograd.Function):
@@ -182,22 +187,26 @@ class _Quasibinary(torch.autograd.Function):
         ctx: Any, z: torch.Tensor, rows: torch.Tensor, labels: torch.Tensor, given: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         n_own = labels.shape[0]
-        total = torch.logsumexp(z.flatten(), 0)
-        log_c = total - math.log(n_own) if n_own else given.clone()
-        over = (z - log_c).clamp_(min=0)
-        loss = (over.sum(1).sum() + n_own * log_c - z[rows, labels].sum()) / max(len(z), 1)
-        ctx.save_for_backward(z, rows, labels, total, log_c)
+        # log C beside the largest logit: differences are exact where log C itself is rounded as large logits are
+        largest = z.max() if z.numel() else z.new_zeros(())
+        log_q = z - largest
+        relative = torch.logsumexp(log_q.flatten(), 0) - math.log(n_own) if n_own else given - largest
+        log_q -= relative
+        terms = log_q.clamp(min=0)
+        terms[rows, labels] = (-log_q[rows, labels]).clamp(min=0)  # max(log q, 0) - log q
+        log_c = largest + relative if n_own else given.clone()
+        ctx.save_for_backward(log_q, rows, labels)
         ctx.mark_non_differentiable(log_c)
-        return loss, log_c
+        return terms.sum(1).sum() / max(len(z), 1), log_c
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: torch.Tensor, _: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
-        z, rows, labels, total, log_c = ctx.saved_tensors
-        over = z > log_c
+        log_q, rows, labels = ctx.saved_tensors
+        over = log_q > 0
         if n_own := labels.shape[0]:
-            found = (z - total).exp_().mul_(n_own - over.sum()).add_(over)
+            found = log_q.exp().mul_(n_own - over.sum()).div_(n_own).add_(over)  # exp(z) / its sum is q / n_own
             found[rows, labels] -= 1
         else:
-            found = over.to(z.dtype)
-        return found.mul_(grad / max(len(z), 1)), None, None, None
+            found = over.to(log_q.dtype)
+        return found.mul_(grad / max(len(log_q), 1)), None, None, None

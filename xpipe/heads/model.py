@@ -6,24 +6,37 @@ metadata) and `weights.safetensors` (arrays `W` and, where there is one, `bias`:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NotRequired
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import nn
+from typing_extensions import TypedDict
 
 from xpipe import files, heads
 from xpipe.errors import ConfigError, DataError
 from xpipe.heads.batches import Batch
 from xpipe.heads.encoder import SparseEncoder
+from xpipe.heads.packing import build, pack, read_packed
+from xpipe.heads.storing import HeadAbout
 from xpipe.metrics.predictions import rank
+from xpipe.safetensors_header import read_header
 from xpipe.sparse import canonical
 
 MODEL, WEIGHTS = "model.safetensors", "weights.safetensors"
-MODEL_FORMAT = 1
+KEY = "xpipe"  # of the metadata
+MODEL_FORMAT = 2
+READABLE = (1, 2)  # 1: without a digest
+
+
+class About(TypedDict):
+    """What the metadata of a model say; `weights.safetensors` has the format alone."""
+
+    format: int
+    encoder: NotRequired[dict[str, Any]]
+    head: NotRequired[HeadAbout]
 
 
 class Ranked(NamedTuple):
@@ -101,28 +114,41 @@ class HeadModel(nn.Module):
                 "options": self.head.options(),
             },
         }  # fmt: skip
-        files.write_bytes(files.join(folder, MODEL), pack(self.state_dict(), about))
+        files.write_bytes(files.join(folder, MODEL), pack(self.state_dict(), about, KEY))
         W, bias = self.head.weights()
         arrays = {"W": W} if bias is None else {"W": W, "bias": bias}
         tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
-        files.write_bytes(files.join(folder, WEIGHTS), pack(tensors, {"format": MODEL_FORMAT}))
+        files.write_bytes(files.join(folder, WEIGHTS), pack(tensors, {"format": MODEL_FORMAT}, KEY))
         return [MODEL, WEIGHTS]
 
     @classmethod
     def load(cls, folder: str) -> HeadModel:
         """A saved model, on the CPU. Raises DataError where it is missing, damaged or of another kind."""
         path = files.join(folder, MODEL)
-        tensors, about = read_packed(path)
-        if about.get("format") != MODEL_FORMAT or not {"encoder", "head"} <= about.keys():
-            raise DataError("not a model of this version", where=path, why=f"format {about.get('format')!r}")
+        tensors, about = read_packed(path, KEY, About)
+        if about["format"] not in READABLE or not {"encoder", "head"} <= about.keys():
+            raise DataError("not a model of this version", where=path, why=f"format {about['format']!r}")
         head = about["head"]
-        try:
+
+        def make() -> HeadModel:
             made = heads.make_head(head["layer"], in_dim=head["in_dim"], n_labels=head["n_labels"], **head["options"])
-            model = cls(SparseEncoder(**about["encoder"]), made)
-            model.load_state_dict(tensors)
-        except (KeyError, TypeError, RuntimeError) as error:
-            raise DataError("not a whole model", where=path, why=str(error), fix="train it again") from error
+            return cls(SparseEncoder(**about["encoder"]), made)
+
+        _check_weights(files.join(folder, WEIGHTS), head["n_labels"])
+        model = build(make, tensors, path)
+        model.load_state_dict(tensors)
         return model.eval()
+
+
+def _check_weights(path: str, n_labels: int) -> None:
+    """What lies beside the model has its labels: a DFT head's own tensors do not tell how many there are."""
+    if not files.exists(path):
+        return
+    with files.open_read(path) as stream:
+        found = read_header(stream, files.size(path), where=path, fix="save the model again").tensors
+    if "W" not in found or found["W"].shape[:1] != (n_labels,):
+        why = f"the model has {n_labels:,} labels, W the shape {list(found['W'].shape) if 'W' in found else 'of none'}"
+        raise DataError("the weights beside the model are not its own", where=path, why=why, fix="save the model again")
 
 
 def as_matrix(labels: np.ndarray, values: np.ndarray, n_labels: int) -> sp.csr_matrix:
@@ -130,28 +156,3 @@ def as_matrix(labels: np.ndarray, values: np.ndarray, n_labels: int) -> sp.csr_m
     rows, places = np.nonzero(labels >= 0)
     entries = values[rows, places].astype(np.float32), (rows, labels[rows, places])
     return canonical(sp.csr_matrix(entries, shape=(len(labels), n_labels)), "predictions")
-
-
-def pack(tensors: dict[str, torch.Tensor], about: dict) -> bytes:
-    """Tensors as safetensors with facts in its metadata: under one key, since the order of several is not fixed."""
-    from safetensors.torch import save
-
-    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    return save(plain, {"xpipe": json.dumps(about, sort_keys=True)})
-
-
-def read_packed(path: str) -> tuple[dict[str, torch.Tensor], dict]:
-    """What `pack` made. Raises DataError where the file is missing, damaged or without such facts."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    if not files.exists(path):
-        raise DataError("there is no such file", where=path)
-    content = files.read_bytes(path)
-    try:
-        tensors = load(content)
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        about = json.loads(header["__metadata__"]["xpipe"])
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise DataError("not a safetensors file of xpipe", where=path, why=str(error)) from error
-    return tensors, about

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import json
-from typing import Any
+import os
+from typing import Annotated, Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+import torch
+from pydantic import Field
+from typing_extensions import TypedDict
 
-from xpipe import files
-from xpipe.errors import ConfigError, DataError, XpipeError
+from xpipe.errors import ConfigError, DataError
 from xpipe.heads.bsl import BSL
 from xpipe.heads.dft import DFT
 from xpipe.heads.head import Head
 from xpipe.heads.linear import Binary, LMLHead, Quasibinary, Softmax
+from xpipe.heads.packing import build, pack, read_packed, unpack
 
 LAYERS: dict[str, type[Head]] = {kind.layer: kind for kind in (BSL, DFT, LMLHead, Quasibinary, Softmax, Binary)}
 KEY = "xpipe.head"
+Size = Annotated[int, Field(ge=1, lt=2**31)]
+
+
+class HeadAbout(TypedDict):
+    """What a file says of the head in it: what `make_head` takes."""
+
+    layer: str
+    in_dim: Size
+    n_labels: Size
+    options: dict[str, Any]
 
 
 def make_head(layer: str, in_dim: int, n_labels: int, **options: Any) -> Head:
@@ -48,45 +59,28 @@ def _closest(name: str, names: list[str]) -> str:
 def to_bytes(head: Head) -> bytes:
     """What `load_head` reads: a safetensors file of the head's state, its options as JSON in the metadata."""
     about = {"layer": head.layer, "in_dim": head.in_dim, "n_labels": head.n_labels, "options": head.options()}
-    state = {name: tensor.detach().cpu().contiguous() for name, tensor in head.state_dict().items()}
-    return save(state, {KEY: json.dumps(about)})
+    return pack(head.state_dict(), about, KEY)
 
 
 def load_head(path: str) -> Head:
     """The head that `save` wrote, on the CPU and in evaluation mode. Raises DataError for a damaged or foreign file."""
-    if not files.exists(path):
-        raise DataError("there is no such file", where=str(path))
-    return from_bytes(files.read_bytes(path), str(path))
+    path = os.fspath(path)
+    return _made(*read_packed(path, KEY, HeadAbout), path)
 
 
 def from_bytes(content: bytes, where: str) -> Head:
     """The head in the bytes of a file; `where` names it in errors."""
-    try:
-        state = load(content)
-        length = int.from_bytes(content[:8], "little")
-        metadata = json.loads(content[8 : 8 + length]).get("__metadata__") or {}
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise DataError("this is not a readable safetensors file", where=where, why=str(error)) from error
-    if KEY not in metadata:
-        raise DataError(
-            "this file holds no head", where=where, why="its metadata names none", fix="write it with head.save(path)"
-        )
-    try:
-        about = json.loads(metadata[KEY])
-        head = make_head(about["layer"], about["in_dim"], about["n_labels"], **about["options"])
-        wrong = [name for name, tensor in head.state_dict().items()
-                 if name not in state or state[name].shape != tensor.shape]  # fmt: skip
-        foreign = [name for name in state if name not in head.state_dict()]
-        if wrong or foreign:
-            raise ValueError(f"tensors do not fit: {', '.join([*wrong, *foreign][:5])}")
-    except (ValueError, KeyError, TypeError, XpipeError) as error:
-        raise DataError(
-            "the head in this file does not fit its options",
-            where=where,
-            why=str(error),
-            fix="write it with head.save(path)",
-        ) from error
+    return _made(*unpack(content, KEY, HeadAbout, where), where)
+
+
+def _made(state: dict[str, torch.Tensor], about: HeadAbout, where: str) -> Head:
+    def make() -> Head:
+        return make_head(about["layer"], about["in_dim"], about["n_labels"], **about["options"])
+
+    head = build(make, state, where)
     kinds = {state[name].dtype for name, _ in head.named_parameters()}
+    if not all(kind.is_floating_point for kind in kinds):
+        raise DataError("not a whole model", where=where, why="its weights are no floating-point numbers")
     if len(kinds) == 1:
         head.to(kinds.pop())
     head.load_state_dict(state, assign=True)  # the file's own number types

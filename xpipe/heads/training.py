@@ -8,6 +8,7 @@ random state, history.
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,16 +22,19 @@ from xpipe import heads, seeding
 from xpipe.errors import BackendError, DataError
 from xpipe.formats.parquet import read_about
 from xpipe.heads.batches import Batch, ParquetBatches
-from xpipe.heads.checkpoint import Checkpoint
+from xpipe.heads.checkpoint import Checkpoint, Facts
 from xpipe.heads.encoder import SparseEncoder
 from xpipe.heads.model import HeadModel, as_matrix
 from xpipe.heads.options import TrainOptions
+from xpipe.heads.packing import UNBUILDABLE
 from xpipe.heads.targets import Targets
+from xpipe.library_threads import one_thread_each
 from xpipe.metrics.measuring import measure
 from xpipe.metrics.predictions import rank
 
 TOP = 5  # of the criterion nDCG@5
 EVERY_SECONDS = 1.0  # between two calls of `progress` inside an epoch
+_one_at_a_time = threading.Lock()  # PyTorch draws first weights and dropout from one random state a process
 
 
 class Epoch(NamedTuple):
@@ -46,12 +50,16 @@ class Epoch(NamedTuple):
 
 @dataclass
 class Trained:
-    """A trained model (of its best epoch, on the CPU), what every epoch brought, and which epoch that was (from 1)."""
+    """A trained model (of its best epoch, on the CPU), what every epoch brought, and which epoch that was (from 1).
+
+    note: why training began anew although there was a checkpoint; empty where it did not.
+    """
 
     model: HeadModel
-    history: list[dict[str, Any]]
+    history: list[Any]
     best_epoch: int
     device: str
+    note: str = ""
 
 
 def train_head(
@@ -64,12 +72,20 @@ def train_head(
     """Train a head on split "train" of an emitted heads/ dataset.
 
     checkpoint: a folder for the state after every epoch; the same call goes on from there, and ends with the same
-    weights, bit for bit on the CPU. progress: called about every second and after every epoch.
-    Raises ConfigError for options that do not fit, DataError for a damaged dataset or checkpoint, or where the loss
-    stops being a number, BackendError for a CUDA device that cannot be used.
+    weights, bit for bit on the CPU. A damaged checkpoint counts as none: `Trained.note` tells. progress: called about
+    every second and after every epoch. Raises ConfigError for options that do not fit and for the checkpoint of
+    another run, DataError for a damaged dataset, or where the loss stops being a number, BackendError for a CUDA device
+    that cannot be used.
+    Calls in several threads of a process wait for each other: PyTorch has one random state a process. NumPy's and
+    SciPy's BLAS have one thread meanwhile, PyTorch has `options.threads`.
     """
     device = choose_device(options.device)
-    with fixed_threads(options.threads), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    with (
+        _one_at_a_time,
+        one_thread_each(),
+        fixed_threads(options.threads),
+        torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
+    ):
         return _Run(folder, options, checkpoint, progress, device).finish()
 
 
@@ -95,22 +111,31 @@ class _Run:
         self.n_rows = self.batches.count_rows()
         if not self.n_rows or (self.held_out is not None and not self.held_out.count_rows()):
             raise DataError("too few rows to train on and to hold out", where=folder, fix="another `validation` share")
+        self.checkpoint, self.note = None, ""
+        self.start()
+        if checkpoint is not None:
+            digests = [part["sha256"] for part in read_about(folder)["splits"]["train"]["parts"]]
+            self.checkpoint = Checkpoint(checkpoint, {"options": options.decisive(device.type), "parts": digests})
+            try:
+                self.resume()
+            except (DataError, *UNBUILDABLE) as error:  # the latter: tensors of another model or library
+                self.note = f"the checkpoint is damaged, training began anew: {error}"
+                self.start()
+
+    def start(self) -> None:
+        """A new model, the same each time, and nothing learned."""
+        options = self.options
         torch.manual_seed(int(seeding.bit_generator(options.seed, "head").random_raw() >> np.uint64(1)))
         encoder = SparseEncoder(
             self.batches.n_features, options.width, options.hidden,
             normalize=options.normalize, dropout=options.dropout,
         )  # fmt: skip
         head = heads.make_head(options.layer, in_dim=encoder.out_dim, n_labels=self.batches.n_labels, **options.head)
-        self.model = HeadModel(encoder, head).to(device)
+        self.model = HeadModel(encoder, head).to(self.device)
         self.optimiser = make_optimiser(self.model, options)
-        self.history: list[dict[str, Any]] = []
+        self.history: list[Any] = []
         self.best_epoch = 0
         self.best: dict[str, torch.Tensor] = {}
-        self.checkpoint = None
-        if checkpoint is not None:
-            digests = [part["sha256"] for part in read_about(folder)["splits"]["train"]["parts"]]
-            self.checkpoint = Checkpoint(checkpoint, {"options": options.decisive(device.type), "parts": digests})
-            self.resume()
 
     def finish(self) -> Trained:
         while not self.is_done():
@@ -118,7 +143,7 @@ class _Run:
         self.model.load_state_dict(self.best)
         self.model.eval()
         self.model.head.settle(self.final_logits)
-        return Trained(self.model.cpu().eval(), self.history, self.best_epoch, self.device.type)
+        return Trained(self.model.cpu().eval(), self.history, self.best_epoch, self.device.type, self.note)
 
     @torch.inference_mode()
     def final_logits(self) -> Iterator[tuple[torch.Tensor, Targets]]:
@@ -224,7 +249,7 @@ class _Run:
         tensors["random"] = torch.get_rng_state()
         if self.device.type == "cuda":
             tensors["random_cuda"] = torch.cuda.get_rng_state(self.device)
-        facts = {"history": self.history, "best_epoch": self.best_epoch}
+        facts: Facts = {"history": self.history, "best_epoch": self.best_epoch}
         self.checkpoint.write(epoch, facts, tensors, self.best if improved else None)
 
     def resume(self) -> None:
@@ -233,8 +258,6 @@ class _Run:
         saved = self.checkpoint.read()
         if saved is None:
             return
-        self.history, self.best_epoch = saved.facts["history"], saved.facts["best_epoch"]
-        self.best = saved.best
         own: dict[str, torch.Tensor] = {}
         states: dict[int, dict[str, torch.Tensor]] = {}
         for name, tensor in saved.last.items():
@@ -244,11 +267,13 @@ class _Run:
             elif kind == "optimiser":
                 number, _, part = rest.partition(".")
                 states.setdefault(int(number), {})[part] = tensor
+        self.model.load_state_dict(saved.best)  # fits, too
         self.model.load_state_dict(own)
         self.optimiser.load_state_dict({"state": states, "param_groups": self.optimiser.state_dict()["param_groups"]})
         torch.set_rng_state(saved.last["random"])
         if self.device.type == "cuda":
             torch.cuda.set_rng_state(saved.last["random_cuda"], self.device)
+        self.history, self.best_epoch, self.best = list(saved.facts["history"]), saved.facts["best_epoch"], saved.best
 
 
 def make_optimiser(model: HeadModel, options: TrainOptions) -> torch.optim.AdamW:

@@ -94,7 +94,8 @@ def f1_above(
 ) -> F1Above:
     """Micro and macro F1 of all predictions with a score of at least `threshold`; other arguments as in `measure`.
 
-    Raises ConfigError for ranked labels, which have no scores, and for a threshold that is not a number.
+    The threshold counts as the nearest number of the scores' own type: a float32 score of 0.7 reaches 0.7. Raises
+    ConfigError for ranked labels, which have no scores, and for a threshold that is not a number.
     """
     from xpipe.metrics import _ranking_numba
 
@@ -109,9 +110,11 @@ def f1_above(
         raise ConfigError(
             "ranked labels have no scores to compare with a threshold", fix="give a pair (labels, scores), or use k"
         )
+    given = scores if hasattr(scores, "dtype") else np.asarray(scores[1])
+    reached = as_scores_are(threshold, given.dtype, predictions.values.dtype)
     predicted, hits = np.zeros(n_labels, np.int64), np.zeros(n_labels, np.int64)
     status = _ranking_numba.count_rows(
-        *predictions.entries, predictions.lowest, n_labels, float(threshold), remove_empty, true.ptr, true.labels,
+        *predictions.entries, predictions.lowest, n_labels, reached, remove_empty, true.ptr, true.labels,
         *filters, np.full(n_labels, -1, np.int32), predicted, hits,
     )  # fmt: skip
     check_status(predictions, *status)
@@ -119,3 +122,11 @@ def f1_above(
     macro = np.divide(2 * hits, of_label, out=np.zeros(n_labels), where=of_label > 0)
     micro = 2 * int(hits.sum()) / max(int(of_label.sum()), 1)
     return F1Above(micro, float(macro.sum()) / max(n_labels, 1), int(predicted.sum()), int(hits.sum()))
+
+
+def as_scores_are(threshold: float, *kinds: np.dtype) -> float:
+    """A threshold rounded as scores were on their way through these types: a score that was given as it reaches it."""
+    for kind in kinds:
+        if kind.kind == "f" and abs(threshold) <= float(np.finfo(kind).max):
+            threshold = float(kind.type(threshold))
+    return float(threshold)

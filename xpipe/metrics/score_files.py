@@ -58,22 +58,17 @@ def read_truth(path: str, split: str = "test", **reading: Any) -> Known:
 
 
 def _read_emitted(folder: str, split: str) -> Known:
-    import pyarrow.parquet as pq
-
-    from xpipe.formats.parquet import LABELS_SCHEMA, read_about, read_split
+    from xpipe.formats.emitted import read_about, read_label_table
+    from xpipe.formats.parquet import read_split
 
     about = read_about(folder)
     _, labels = read_split(folder, split)
-    table_path = files.join(folder, "labels.parquet")
-    if not files.exists(table_path):
-        raise DataError("labels.parquet is missing", where=folder, fix="emit the dataset again")
-    with files.open_read(table_path) as stream:
-        table = pq.read_table(stream, schema=LABELS_SCHEMA)
+    table = read_label_table(folder)
     constants = about.get("propensity")
     return Known(
         labels,
-        frequency=table["frequency"].to_numpy(),
-        inverse_propensity=table["inverse_propensity"].to_numpy() if constants else None,
+        frequency=table.frequency,
+        inverse_propensity=table.inverse_propensity if constants else None,
         constants=(constants["a"], constants["b"]) if constants else None,
         synthetic=bool(about.get("synthetic")),
     )
@@ -115,49 +110,40 @@ def read_scores(path: str, n_labels: int) -> sp.csr_matrix:
 
 
 def _parquet_columns(path: str) -> list[str]:
-    return _open_parquet(path).schema_arrow.names
+    from xpipe.formats.parquet_files import open_parquet
 
-
-def _open_parquet(path: str) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if not files.exists(path):
-        raise DataError("there is no such file", where=path, fix="check the path; relative paths start where you are")
-    try:
-        return pq.ParquetFile(pa.BufferReader(files.read_bytes(path)), page_checksum_verification=True)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError("not a whole Parquet file", where=path, why=str(error), fix="write it again") from error
+    with open_parquet(path, []) as parquet:
+        return parquet.schema_arrow.names
 
 
 def _read_parquet(path: str, n_labels: int) -> sp.csr_matrix:
     import pyarrow as pa
 
-    parquet = _open_parquet(path)
-    names = parquet.schema_arrow.names
-    if not {"indices", "values"} <= set(names):
-        raise DataError(
-            "these are no scores",
-            where=path,
-            why=f"the columns are {', '.join(names)}",
-            fix="one row a sample with the lists `indices` (labels) and `values` (scores)",
-        )
-    told = (parquet.schema_arrow.metadata or {}).get(b"n_columns", b"")
-    if told.isdigit() and int(told) != n_labels:
-        raise DataError(
-            f"scores are over {int(told):,} labels, true labels over {n_labels:,}",
-            where=path,
-            fix="predict with a model of the same dataset",
-        )
-    try:
+    from xpipe.formats.parquet_files import declared_width, open_parquet, row_order, sample_numbers
+
+    if not files.exists(path):
+        raise DataError("there is no such file", where=path, fix="check the path; relative paths start where you are")
+    with open_parquet(path, []) as parquet:
+        schema = parquet.schema_arrow
+        names = schema.names
+        if not {"indices", "values"} <= set(names):
+            raise DataError(
+                "these are no scores",
+                where=path,
+                why=f"the columns are {', '.join(names)}",
+                fix="one row a sample with the lists `indices` (labels) and `values` (scores)",
+            )
+        told = declared_width(schema, path, "n_columns") if b"n_columns" in (schema.metadata or {}) else n_labels
+        if told != n_labels:
+            raise DataError(
+                f"scores are over {told:,} labels, true labels over {n_labels:,}",
+                where=path,
+                fix="predict with a model of the same dataset",
+            )
+        _check_lists(schema, path)
         table = parquet.read(columns=[name for name in ("sample", "indices", "values") if name in names])
         indices = table["indices"].cast(pa.large_list(pa.int64())).combine_chunks()
         values = table["values"].cast(pa.large_list(pa.float64())).combine_chunks()
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(
-            "indices and values cannot be read as lists of numbers", where=path, why=str(error),
-            fix="`indices` are lists of whole numbers, `values` lists of real numbers",
-        ) from error  # fmt: skip
     if any(array.null_count for part in (indices, values) for array in (part, part.flatten())):
         raise DataError("a null among the scores", where=path, fix="write empty lists for rows without predictions")
     lengths = np.diff(indices.offsets.to_numpy())
@@ -178,22 +164,23 @@ def _read_parquet(path: str, n_labels: int) -> sp.csr_matrix:
             fix="number labels as the true ones are numbered, from 0",
         )
     scores = sp.csr_matrix((values.flatten().to_numpy(), labels, indptr), shape=(len(lengths), n_labels))
-    order = _row_order(table["sample"].to_numpy(), path) if "sample" in names else None
+    order = row_order(sample_numbers(table, path), path) if "sample" in names else None
     return canonical(scores if order is None else scores[order], path)
 
 
-def _row_order(samples: np.ndarray, path: str) -> np.ndarray | None:
-    """The order that puts rows where their numbers say; None: they are there."""
-    expected = np.arange(len(samples))
-    if np.array_equal(samples, expected):
-        return None
-    order = np.argsort(samples, kind="stable")
-    wrong = np.flatnonzero(samples[order] != expected)
-    if len(wrong):
-        raise DataError(
-            f"the column `sample` is not a numbering of {len(samples):,} rows from 0 on",
-            where=f"{path}, sample {samples[order][wrong[0]]} where {wrong[0]} should be",
-            why="a row is missing or there twice",
-            fix="write each row once, or leave the column out if rows are in the order of the true labels",
-        )
-    return order
+def _check_lists(schema: Any, path: str) -> None:
+    """Raise DataError unless indices are lists of whole numbers and values lists of numbers."""
+    import pyarrow as pa
+
+    is_null = pa.types.is_null  # what lists without entries are written as, where nobody says of what they are
+    kinds = {"indices": (pa.types.is_integer,), "values": (pa.types.is_integer, pa.types.is_floating)}
+    for name, allowed in kinds.items():
+        kind = schema.field(name).type
+        if is_null(kind):
+            continue
+        listed = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+        if not listed or not any(is_kind(kind.value_type) for is_kind in (*allowed, is_null)):
+            raise DataError(
+                "indices and values cannot be read as lists of numbers", where=path, why=f"{name} is {kind}",
+                fix="`indices` are lists of whole numbers, `values` lists of real numbers",
+            )  # fmt: skip

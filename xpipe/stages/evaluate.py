@@ -10,8 +10,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from xpipe.errors import XpipeError
 from xpipe.stages.matrices import entries_of, locate, matrix_about, part_path, part_rows, rows_of, splits_of
-from xpipe.stages.stage import Estimate, Params, Produced, Stage
+from xpipe.stages.read_outlook import split_problem
+from xpipe.stages.stage import Estimate, Outlook, Params, Produced, Stage
 
 REPORT = "evaluation"
 TREE = "tree"
@@ -29,6 +31,10 @@ class EvaluateParams(Params):
     resamples: int = Field(default=1000, ge=0)  # for the intervals
     calibration_k: int = Field(default=4, ge=1)  # most probable labels of a row whose confidences are judged
     calibration_bins: int = Field(default=10, ge=1)
+
+
+def preflight(params: EvaluateParams, outlook: Outlook) -> list[XpipeError]:
+    return split_problem("evaluate", params.split, outlook)
 
 
 def estimate(params: EvaluateParams, inputs: dict) -> Estimate:
@@ -127,7 +133,7 @@ def join_reports(folder: str, units: list[dict], shared: dict) -> Iterator[tuple
 EVALUATE = Stage(
     name="evaluate",
     section="evaluate",
-    version=2,
+    version=3,
     reads=(
         "features",
         "datasets",
@@ -142,5 +148,7 @@ EVALUATE = Stage(
     run=run,
     seeded=True,
     exports=(REPORT,),
+    preflight=preflight,
+    libraries=("numba", "numpy", "pyarrow", "scipy", "torch"),
     estimate=estimate,
 )

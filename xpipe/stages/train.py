@@ -11,9 +11,11 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from xpipe.errors import XpipeError
+from xpipe.stages.emit import dataset_problem
 from xpipe.stages.head_params import HeadParams, check_names
 from xpipe.stages.matrices import entries_of, rows_of
-from xpipe.stages.stage import Estimate, Params, Produced, Stage
+from xpipe.stages.stage import Estimate, Outlook, Params, Produced, Stage, canonical_params
 
 MODEL = "tree_model"
 
@@ -51,7 +53,12 @@ def has_tree(params: TrainParams) -> bool:
 
 def identity(params: TrainParams, inputs: dict, store: Any) -> dict:
     """A tree does not depend on the heads beside it."""
-    return {"tree": params.tree.model_dump(mode="json") if params.tree else None}
+    assert params.tree is not None  # or the stage is off
+    return {"tree": canonical_params(params.tree)}
+
+
+def preflight(params: TrainParams, outlook: Outlook) -> list[XpipeError]:
+    return dataset_problem("tree", "label trees are trained on", outlook)
 
 
 def estimate(params: TrainParams, inputs: dict) -> Estimate:
@@ -122,7 +129,9 @@ TRAIN = Stage(
     seeded=True,
     exports=(MODEL,),
     enabled=has_tree,
+    preflight=preflight,
     identity=identity,
+    libraries=("numba", "numpy", "pyarrow", "scipy"),
     estimate=estimate,
     compile=compile_kernels,
     counts="units of work",

@@ -7,17 +7,20 @@ stage's folder, so that a run that is killed goes on in mid-training.
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
 
 from xpipe import files
-from xpipe.errors import ConfigError
+from xpipe.checked_json import read_json
+from xpipe.errors import BackendError, ConfigError, DataError, XpipeError
+from xpipe.stages.emit import dataset_problem
 from xpipe.stages.head_params import HeadParams, names_of
 from xpipe.stages.matrices import rows_of
-from xpipe.stages.stage import Estimate, Produced, Stage
+from xpipe.stages.stage import Estimate, Outlook, Produced, Stage, canonical_params
 from xpipe.stages.train import TrainParams
 from xpipe.store import RECEIPTS, dump_json
 from xpipe.units import format_seconds
@@ -26,7 +29,7 @@ MODELS = "head_models"
 CHECKPOINTS = "checkpoints"
 STEP = "heads"
 NOTE_SECONDS = 10.0  # between two looks at how far training is
-DEVICES = {"cpu": "cpu", "gpu": "cuda", "auto": "auto"}
+DEVICES = {"cpu": "cpu", "gpu": "cuda"}  # of the run's backend, exactly: it is in the key
 
 
 def has_heads(params: TrainParams) -> bool:
@@ -35,7 +38,29 @@ def has_heads(params: TrainParams) -> bool:
 
 def identity(params: TrainParams, inputs: dict, store: Any) -> dict:
     """Heads do not depend on the tree beside them."""
-    return {"heads": [head.model_dump(mode="json", exclude_none=True) for head in params.heads]}
+    return {"heads": [canonical_params(head) for head in params.heads]}
+
+
+def preflight(params: TrainParams, outlook: Outlook) -> list[XpipeError]:
+    problems = dataset_problem("heads", "heads are trained on", outlook)
+    for name, head in zip(names_of(params.heads), params.heads, strict=True):
+        most = None if outlook.n_labels is None else (outlook.n_labels - 1) // 2
+        if head.layer == "dft" and head.k is not None and most is not None and head.k > most:
+            problems.append(
+                ConfigError(
+                    f"train.heads: {name} has k = {head.k}, but {outlook.n_labels:,} labels allow at most {most}",
+                    why="a DFT head has 2k + 1 independent columns, a row a label",
+                    fix="leave k out: the largest label set of the data",
+                )
+            )
+        if outlook.rows.get("train", 2) < 2 and head.validation:
+            problems.append(
+                DataError(
+                    f"train.heads: {name} cannot hold out rows of {outlook.rows['train']} training rows",
+                    fix="validation: 0, or more data",
+                )
+            )
+    return problems
 
 
 def estimate(params: TrainParams, inputs: dict) -> Estimate:
@@ -49,19 +74,16 @@ def estimate(params: TrainParams, inputs: dict) -> Estimate:
 
 def run(context: Any) -> Produced:
     params, dataset = context.params, f"{context.inputs['datasets'].folder}/datasets/heads"
-    if not files.exists(files.join(dataset, "dataset.json")):
-        raise ConfigError(
-            "heads are trained on the emitted heads/ dataset, which this pipeline does not write",
-            where="emit.datasets",
-            fix="emit: {datasets: [tree, heads], formats: [parquet]}",
-        )
-    shared = {"dataset": dataset, "seed": context.seed, "device": DEVICES[context.backend.requested]}
+    shared = {"dataset": dataset, "seed": context.seed, "device": DEVICES[context.backend.name]}
     units = [
         {"unit": name, "rows": 1, "params": head.model_dump(mode="json")}
         for name, head in zip(names_of(params.heads), params.heads, strict=True)
     ]
     with watching(context.folder, units, context.note):
         trained = context.map(STEP, train_units, units, shared, apart=True)
+    for receipt in trained:
+        if "note" in receipt["result"]:
+            context.note(receipt["result"]["note"])
     entries = [entry for receipt in trained for entry in receipt["files"]]
     about = {"heads": [receipt["result"]["head"] for receipt in trained]}
     summary = {"heads": [{**receipt["result"]["head"], **receipt["result"]["course"]} for receipt in trained]}
@@ -79,7 +101,15 @@ def train_units(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[
         params = HeadParams(**unit["params"])
         options = TrainOptions(**params.train_options(about, shared["seed"], shared["device"]))
         own = files.join(folder, CHECKPOINTS, unit["unit"])
-        trained = train_head(shared["dataset"], options, checkpoint=own)
+        try:
+            trained = train_head(shared["dataset"], options, checkpoint=own)
+        except BackendError as error:
+            raise BackendError(
+                "this run computes on a GPU, but PyTorch cannot use it",
+                where=f"head {unit['unit']}",
+                why=error.why,
+                fix="install PyTorch for CUDA where heads are trained, or --set backend=cpu",
+            ) from error
         top = f"{MODELS}/models/{unit['unit']}"
         entries = []
         for name in trained.model.save(files.join(folder, top)):
@@ -93,7 +123,8 @@ def train_units(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[
         }  # fmt: skip
         course = {"epochs": len(trained.history), **trained.history[trained.best_epoch - 1]}
         course["best_epoch"] = course.pop("epoch")
-        yield unit["unit"], entries, {"head": head, "course": course}
+        told = {"note": f"{unit['unit']}: {trained.note}"} if trained.note else {}
+        yield unit["unit"], entries, {"head": head, "course": course, **told}
 
 
 @contextlib.contextmanager
@@ -127,15 +158,28 @@ def watching(folder: str, units: list[dict], note: Callable[[str], None]) -> Ite
         thread.join()
 
 
-def read_history(folder: str, name: str) -> list[dict]:
-    """The epochs a head's checkpoint tells of; none where there is none, or not yet."""
+class _Epoch(TypedDict):
+    loss: float
+    validation_ndcg: NotRequired[float]
+
+
+class _Facts(TypedDict):
+    history: list[_Epoch]
+
+
+class _Checkpoint(TypedDict):
+    facts: _Facts
+
+
+def read_history(folder: str, name: str) -> list[_Epoch]:
+    """The epochs a head's checkpoint tells of; none where there is none, not yet, or a damaged one."""
     path = files.join(folder, CHECKPOINTS, name, "checkpoint.json")
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        return json.loads(files.read_bytes(path))["facts"]["history"]
+    with contextlib.suppress(OSError, DataError):
+        return read_json(path, _Checkpoint)["facts"]["history"]
     return []
 
 
-def in_words(epoch: dict) -> str:
+def in_words(epoch: _Epoch) -> str:
     held_out = f", held-out nDCG@5 {epoch['validation_ndcg']:.3f}" if "validation_ndcg" in epoch else ""
     return f"loss {epoch['loss']:.4g}{held_out}"
 
@@ -143,7 +187,7 @@ def in_words(epoch: dict) -> str:
 TRAIN_HEADS = Stage(
     name="train_heads",
     section="train",
-    version=2,
+    version=3,
     reads=("datasets", "features?"),
     writes=(MODELS,),
     params=TrainParams,
@@ -151,7 +195,10 @@ TRAIN_HEADS = Stage(
     seeded=True,
     exports=(MODELS,),
     enabled=has_heads,
+    preflight=preflight,
     identity=identity,
+    uses_backend=lambda params: True,
+    libraries=("numba", "numpy", "safetensors", "scipy", "torch"),
     estimate=estimate,
     counts="heads",
     packages=("torch", "safetensors"),

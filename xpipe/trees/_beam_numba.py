@@ -170,11 +170,10 @@ def choose_nodes(level, stride, candidates, beam_nodes, beam_scores, beam_counts
 
 @jit
 def find_limit(tree_ptr, leaf_ptr, strides, candidates, beam_nodes, beam_counts, q, k, best, best_at):
-    """(how many of the k * trees best scores of a row there are, the least score a label of its k best has somewhere).
+    """The least score a label of a row's k best has somewhere, a little less at most.
 
     k * trees scores belong to k labels or more, and each of these has a mean of at least its score / trees: a label
-    whose scores are all below the least of them / trees is not among the k best. Fills best, best_at with the scores
-    and their labels' positions, best first.
+    whose scores are all below the least of them / trees is not among the k best. Scratch: best, best_at.
     """
     n_trees = len(strides)
     count = 0
@@ -186,9 +185,10 @@ def find_limit(tree_ptr, leaf_ptr, strides, candidates, beam_nodes, beam_counts,
             for position in range(leaf_ptr[leaf], leaf_ptr[leaf + 1]):
                 if count < k * n_trees or row[offset + position] >= best[count - 1]:
                     count = insert_best(row[offset + position], position, best, best_at, count)
-    if count < k * n_trees:
-        return count, np.float32(-np.inf)
-    return count, np.float32(best[count - 1] - np.log(n_trees) - 1e-3)
+    limit = np.float32(-np.inf)
+    if count == k * n_trees:
+        limit = np.float32(best[count - 1] - np.log(n_trees) - 1e-3)
+    return limit if limit > LOWEST else np.float32(-np.inf)  # below, all have the same probability
 
 
 @jit
@@ -196,7 +196,7 @@ def choose_labels(
     k, tree_ptr, leaf_ptr, orders, positions, leaves, strides, candidates, beam_nodes, beam_counts, best, best_at,
     slots, seen, best_scores, best_labels, best_counts
 ):  # fmt: skip
-    """The k labels of each row with the largest mean probability over the trees.
+    """The k labels of each row with the largest mean probability over the trees; of equal ones, the smaller labels.
 
     Leaf i of tree t has the labels orders[t, leaf_ptr[at] : leaf_ptr[at + 1]], at = tree_ptr[t] + i; positions is the
     inverse of orders, leaves the leaf of each position. candidates, beam_nodes, beam_counts: those of `score_level` for
@@ -205,15 +205,7 @@ def choose_labels(
     """
     n_trees = len(strides)
     for q in range(len(best_counts)):
-        n_best, limit = find_limit(
-            tree_ptr, leaf_ptr, strides, candidates, beam_nodes, beam_counts, q, k, best, best_at
-        )
-        if n_trees == 1:
-            for place in range(n_best):
-                best_scores[q, place] = exp_of_negative(np.float64(best[place]))
-                best_labels[q, place] = orders[0, best_at[place]]
-            best_counts[q] = n_best
-            continue
+        limit = find_limit(tree_ptr, leaf_ptr, strides, candidates, beam_nodes, beam_counts, q, k, best, best_at)
         for tree in range(n_trees):
             for s in range(beam_counts[tree, q]):
                 slots[tree, beam_nodes[tree, q, s]] = s + 1

@@ -43,8 +43,9 @@ class Search(NamedTuple):
     widest: int  # most children of a node of any level
     tree_ptr: np.ndarray  # first leaf of a tree in leaf_ptr
     leaf_ptr: np.ndarray
+    labels: np.ndarray  # those in the trees, ascending; below, a label is its place here
     orders: np.ndarray  # trees x labels that are in them
-    positions: np.ndarray  # trees x labels: where a label is in its order
+    positions: np.ndarray  # trees x labels that are in them: where a label is in its order
     leaves: np.ndarray  # trees x labels that are in them: the leaf of each position
 
 
@@ -73,14 +74,16 @@ def predict_rows(
 
     with ThreadPoolExecutor(threads, thread_name_prefix="xpipe-trees") as pool:
         list(pool.map(work, range(0, n_rows, rows)))
-    return _to_csr(scores, labels, counts, forest.n_labels)
+    there = np.arange(k) < counts[:, None]
+    return _to_csr(scores, search.labels[np.where(there, labels, 0)], counts, forest.n_labels)
 
 
 def _prepare(forest: Forest, beam: int) -> Search:
     leaves = [levels[-1].child_ptr for levels in forest.levels]
     most = max(int(np.diff(level.child_ptr).max()) for levels in forest.levels for level in levels)
-    orders = np.array([plan.order for plan in forest.plans], dtype=np.int32)
-    positions = np.zeros((len(orders), forest.n_labels), dtype=np.int32)
+    labels = np.sort(forest.plans[0].order)  # all trees have the same
+    orders = np.array([np.searchsorted(labels, plan.order) for plan in forest.plans], dtype=np.int32)
+    positions = np.zeros(orders.shape, dtype=np.int32)
     np.put_along_axis(positions, orders, np.arange(orders.shape[1], dtype=np.int32)[None, :], axis=1)
     return Search(
         forest,
@@ -89,6 +92,7 @@ def _prepare(forest: Forest, beam: int) -> Search:
         most,
         np.cumsum([0, *(len(ptr) for ptr in leaves)]).astype(np.int64),
         np.concatenate(leaves),
+        labels,
         orders,
         positions,
         np.array([np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)) for ptr in leaves], dtype=np.int32),
@@ -115,7 +119,7 @@ def _scratch(search: Search, longest: int, k: int) -> Scratch:
         np.empty(k * n_trees, dtype=np.float32),
         np.empty(k * n_trees, dtype=np.int32),
         np.zeros((n_trees, int(np.diff(search.tree_ptr).max())), dtype=np.int32),
-        np.zeros(search.forest.n_labels, dtype=np.int32),
+        np.zeros(len(search.labels), dtype=np.int32),
     )
 
 

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import json
 import os
-import struct
-import zipfile
-import zlib
 from dataclasses import asdict
 from itertools import pairwise
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from xpipe import files
-from xpipe.errors import ConfigError, DataError
+from xpipe.checked_json import Count, parse_json
+from xpipe.errors import DataError, XpipeError
+from xpipe.npy_header import read_npz
 from xpipe.trees._beam_numba import Weights
 from xpipe.trees.forest import Forest
-from xpipe.trees.options import TreeOptions
+from xpipe.trees.options import Loss, TreeOptions
 from xpipe.trees.planning import TreePlan
 
 FORMAT = "xpipe label tree 1"
@@ -38,10 +38,24 @@ TYPES = {
     "child_ptr": np.int64,
     "biases": np.float32,
 }
-UNREADABLE = (
-    ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError,
-    RuntimeError, OverflowError, MemoryError, TypeError, SyntaxError,
-)  # fmt: skip
+MOST = 2**31 - 1  # features, and labels: their numbers are int32
+UNREADABLE = (ValueError, KeyError, IndexError, OSError, OverflowError, MemoryError, TypeError)
+
+
+class _Options(TypedDict, total=False):
+    """`TreeOptions` as JSON."""
+
+    n_trees: Count
+    arity: Count
+    max_leaf: Count
+    loss: Loss
+    cost: float
+    bias: float
+    tolerance: float
+    max_rounds: Count
+    threshold: float
+    normalize: bool
+    seed: int
 
 
 def write_forest(path: str, forest: Forest, options: TreeOptions) -> None:
@@ -67,19 +81,22 @@ def read_forest(path: str) -> tuple[Forest, TreeOptions]:
     """(forest, the options it was trained with). Raises DataError for a damaged file and for any other file."""
     path = os.fspath(path)
     try:
-        with files.open_read(path) as stream, np.load(stream, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in TYPES}
+        arrays = read_npz(path)
+        if missing := TYPES.keys() - arrays.keys():
+            raise ValueError(f"it has no {', '.join(sorted(missing))}")
         if str(arrays["format"]) != FORMAT:
             raise ValueError(f"it says it is {str(arrays['format'])[:80]!r}, not {FORMAT!r}")
-        options = TreeOptions(**json.loads(str(arrays["options"])))
+        text = str(arrays["options"]).encode("utf-8", "surrogatepass")
+        options = TreeOptions(**parse_json(text, _Options, where=path))
         return _checked(arrays, options), options
-    except FileNotFoundError as error:
-        raise DataError("there is no such model", where=path, fix="check the path") from error
-    except (*UNREADABLE, ConfigError) as error:
+    except (*UNREADABLE, XpipeError) as error:
+        if not files.exists(path):
+            raise DataError("there is no such model", where=path, fix="check the path") from error
+        why = (error.why or error.what) if isinstance(error, XpipeError) else str(error) or type(error).__name__
         raise DataError(
             "this is not a saved label tree, or it is damaged",
             where=path,
-            why=str(error) or type(error).__name__,
+            why=why,
             fix="save the model again with LabelTree.save; if that was done, copy it again: it may be cut short",
         ) from error
 
@@ -90,7 +107,8 @@ def _checked(arrays: dict[str, np.ndarray], options: TreeOptions) -> Forest:
         if kind != "U":
             _must(arrays[name].dtype == kind, f"{name} has the type {arrays[name].dtype}")
             _must(arrays[name].ndim == (2 if name in ("orders", "level_sizes") else 1), f"{name} has a wrong shape")
-    _must(arrays["shape"].shape == (2,) and (arrays["shape"] >= 0).all(), "its shape is no shape")
+    shape = arrays["shape"]
+    _must(shape.shape == (2,) and bool((shape >= 0).all() and (shape <= MOST).all()), "its shape is no shape")
     n_features, n_labels = arrays["shape"].tolist()
     plans = _checked_plans(arrays["orders"], arrays["level_sizes"], arrays["bounds"], n_labels)
     weights = Weights(*(arrays[name] for name in Weights._fields))
@@ -107,6 +125,12 @@ def _checked(arrays: dict[str, np.ndarray], options: TreeOptions) -> Forest:
     _must(len(weights.entry_ptr) == len(weights.features) + 1, "its features do not fit their weights")
     _must(len(weights.lanes) == len(weights.weights), "its weights do not fit their children")
     _must(_inside(weights.features, n_features), "a feature is out of range")
+    ascending = np.diff(weights.features) > 0
+    starts = weights.feature_ptr[1:-1]
+    ascending[starts[(starts > 0) & (starts < len(weights.features))] - 1] = (
+        True  # a unit's first, after another's last
+    )
+    _must(ascending.all(), "the features of a unit are not ascending")
     unit_of = np.repeat(np.arange(len(n_children)), np.diff(weights.entry_ptr[weights.feature_ptr]))
     _must((weights.lanes < np.array(n_children, dtype=np.int64)[unit_of]).all(), "a weight has no child")
     _must(bool(np.isfinite(weights.weights).all() and np.isfinite(weights.biases).all()), "a weight is not finite")
@@ -135,6 +159,7 @@ def _checked_plans(
         _must(len(levels[0]) == 2, "a tree has several roots")
         _must(_inside(orders[tree], n_labels), "a label is out of range")
         _must(len(np.unique(orders[tree])) == n_placed, "a label is in a tree twice")
+        _must(np.array_equal(np.sort(orders[tree]), np.sort(orders[0])), "its trees have other labels")
         plans.append(TreePlan(tree, orders[tree], levels))
     return tuple(plans)
 
