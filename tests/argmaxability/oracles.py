@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -77,3 +78,65 @@ def exact_margin_square(row, bias, sign, x) -> tuple[Fraction, Fraction]:
     """(signed score, squared norm of the row) in rationals."""
     score = sum(Fraction(a) * Fraction(b) for a, b in zip(row.tolist(), x.tolist(), strict=True)) + Fraction(bias)
     return sign * score, sum(Fraction(a) ** 2 for a in row.tolist())
+
+
+def rational_root(square: Fraction) -> Fraction:
+    """The square root, off by less than 2^-300 of it."""
+    bits = 300 + max(0, square.denominator.bit_length() - square.numerator.bit_length())
+    return Fraction(math.isqrt((square.numerator << 2 * bits) // square.denominator), 1 << bits)
+
+
+def exact_radius(W, labels, bias=None, box=1e4) -> Fraction | None:
+    """The optimum of the Chebyshev LP in rationals, norms to 2^-300; None where a row of zeros has the wrong sign.
+
+    The simplex method on the dual, by Bland's rule: minimise box sum_j (p_j + q_j) + sum_i b_i m_i over m, p, q >= 0,
+    where sum_i m_i w_i = p - q and sum_i m_i ||w_i|| = 1, rows and biases with the signs of the set.
+    """
+    d = np.shape(W)[1]
+    columns, costs = [], []
+    for i, row in enumerate(np.asarray(W, dtype=float).tolist()):
+        sign = 1 if i in set(np.asarray(labels).tolist()) else -1
+        shift = Fraction(0) if bias is None else sign * Fraction(float(bias[i]))
+        square = sum(Fraction(a) ** 2 for a in row)
+        if square:
+            columns.append([sign * Fraction(a) for a in row] + [rational_root(square)])
+            costs.append(shift)
+        elif shift <= 0:
+            return None
+    n_rows = len(columns)
+    if not n_rows:
+        return Fraction(10) ** 400  # every input has these signs
+    for j in range(d):
+        for direction in (-1, 1):
+            columns.append([Fraction(direction if i == j else 0) for i in range(d + 1)])
+            costs.append(Fraction(box))
+    norm = columns[0][-1]
+    start = [value / norm for value in columns[0][:-1]]
+    basis = [n_rows + 2 * j + (0 if start[j] >= 0 else 1) for j in range(d)] + [0]
+    right = [abs(value) for value in start] + [1 / norm]
+    signs = [-1 if start[j] >= 0 else 1 for j in range(d)]
+    inverse = [
+        [Fraction(signs[j] if i == j else 0) for i in range(d)] + [-signs[j] * columns[0][j] / norm] for j in range(d)
+    ] + [[Fraction(0)] * d + [1 / norm]]
+    while True:
+        prices = [sum(costs[b] * line[c] for b, line in zip(basis, inverse, strict=True)) for c in range(d + 1)]
+        entering = next(
+            (
+                c
+                for c in range(len(columns))
+                if costs[c] - sum(p * a for p, a in zip(prices, columns[c], strict=True)) < 0
+            ),
+            None,
+        )
+        if entering is None:
+            return sum(costs[b] * value for b, value in zip(basis, right, strict=True))
+        change = [sum(a * b for a, b in zip(line, columns[entering], strict=True)) for line in inverse]
+        _, _, leaving = min((right[i] / change[i], basis[i], i) for i in range(d + 1) if change[i] > 0)
+        pivot = change[leaving]
+        inverse[leaving] = [value / pivot for value in inverse[leaving]]
+        right[leaving] /= pivot
+        for i in range(d + 1):
+            if i != leaving and change[i]:
+                inverse[i] = [a - change[i] * b for a, b in zip(inverse[i], inverse[leaving], strict=True)]
+                right[i] -= change[i] * right[leaving]
+        basis[leaving] = entering

@@ -92,3 +92,49 @@ def test_bare_verdicts_count_the_same(verified):
     assert bare.status.tolist() == verdicts.status[[3, 3, 40]].tolist()
     assert bare.one_argmaxable.tolist() == verdicts.one_argmaxable[[3, 3, 40]].tolist()
     assert len(bare.multipliers_of(2)[0]) == 0
+
+
+def replaced(table, name, values):
+    return table.set_column(table.schema.get_field_index(name), name, pa.array(values))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda t: t.drop_columns(["point"]),
+        lambda t: t.append_column("point", t["point"]),
+        lambda t: replaced(t, "status", ["maybe"] * 64),
+        lambda t: replaced(t, "status", list(range(64))),
+        lambda t: replaced(t, "radius_lower", [None] * 64),
+        lambda t: replaced(t, "radius_upper", ["x"] * 64),
+        lambda t: replaced(t, "set", list(range(64))[::-1]),
+        lambda t: replaced(t, "exact", [True] * 64),
+        lambda t: replaced(t, "point", [[1.0]] * 64),
+        lambda t: replaced(t, "point", [[1.0, None]] * 64),
+        lambda t: replaced(t, "multipliers", [[1.0] * 9] * 64),
+        lambda t: replaced(t, "multipliers", [1.0] * 64),
+        lambda t: replaced(t, "multiplier_labels", [[-1]] * 64),
+        lambda t: replaced(t, "multiplier_tails", [[1.0] * 9] * 64),
+        lambda t: t.replace_schema_metadata({**t.schema.metadata, b"d": b"99999999999999999999999"}),
+        lambda t: t.replace_schema_metadata({**t.schema.metadata, b"d": b"7"}),
+        lambda t: t.replace_schema_metadata({**t.schema.metadata, b"d": b"-1"}),
+        lambda t: t.replace_schema_metadata({**t.schema.metadata, b"eps": b"nan"}),
+        lambda t: t.replace_schema_metadata({**t.schema.metadata, b"box": b"0"}),
+        lambda t: t.replace_schema_metadata({b"xpipe.verdicts": b"2"}),
+        lambda t: t.replace_schema_metadata({b"xpipe.verdicts": b"\xff"}),
+    ],
+)
+def test_tables_of_other_shapes_are_refused(tmp_path, verified, spoil):
+    _, Y, verdicts = verified
+    path = str(tmp_path / "v.parquet")
+    pq.write_table(spoil(verdicts.to_table(Y.indptr, Y.indices)), path)
+    with pytest.raises(DataError) as error:
+        read_verdicts(path)
+    assert path in str(error.value)
+
+
+def test_tables_of_the_first_format_are_read(tmp_path, verified):
+    _, Y, verdicts = verified
+    table = verdicts.to_table(Y.indptr, Y.indices).drop_columns(["exact", "point_tail", "multiplier_tails"])
+    table = table.replace_schema_metadata({**table.schema.metadata, b"xpipe.verdicts": b"1"})
+    assert same(Verdicts.from_table(table), verdicts)

@@ -10,11 +10,22 @@ import pytest
 import scipy.sparse as sp
 
 from tests.argmaxability.oracles import all_sets, argmaxable_sets, as_rows, full_lp
-from xpipe.argmaxability import UNIT, Verdicts, check, count_argmaxable, distinct_sets, state_head, verify, verify_chunk
+from xpipe.argmaxability import (
+    UNIT,
+    Verdicts,
+    check,
+    count_argmaxable,
+    distinct_sets,
+    sharp,
+    state_head,
+    verify,
+    verify_chunk,
+)
 from xpipe.argmaxability import search as searching
 from xpipe.argmaxability import unit as units
 from xpipe.argmaxability.chebyshev import ChebyshevSearch
 from xpipe.argmaxability.nearest import NearestSearch
+from xpipe.argmaxability.sharp import SharpSearch
 from xpipe.errors import ConfigError, DataError
 
 
@@ -292,6 +303,9 @@ def test_what_a_search_says_is_never_a_verdict(monkeypatch, kind):
     truth = sets_of(verify(W, Y), Y)
     monkeypatch.setattr(NearestSearch, "found", nonsense(kind))
     monkeypatch.setattr(ChebyshevSearch, "found", nonsense(kind))
+    monkeypatch.setattr(
+        SharpSearch, "run", lambda self: nonsense(kind)(NearestSearch(self.head, np.arange(3), self.limits, 0))
+    )
     verdicts = verify(W, Y)
     assert check(W, Y, verdicts).all()
     assert sets_of(verdicts, Y) <= truth  # a random point may be right by chance
@@ -304,6 +318,8 @@ def test_searches_that_end_too_early_leave_it_undecided(monkeypatch):
     Y = as_rows([np.random.default_rng(row).choice(400, 8, replace=False) for row in range(20)], 400)
     assert (verify(W, Y).status == "unargmaxable").all()
     monkeypatch.setattr(searching, "MOST_ROUNDS", 1)
+    monkeypatch.setattr(sharp, "MOST_ROUNDS", 1)
+    monkeypatch.setattr(sharp, "MOST_PIVOTS", 1)
     monkeypatch.setattr(searching, "FIRST_ROWS", 0)
     monkeypatch.setattr(searching, "MORE_ROWS", 0)
     monkeypatch.setattr(searching, "FEWEST_ROWS", 2)

@@ -15,11 +15,11 @@ from tests.samples import (
     digests,
     random_matrices,
     run_xpipe,
-    start_xpipe,
     write_dataset,
     write_pipeline,
 )
-from tests.test_interruptions import kill, wait_for
+from tests.stopping import start_stopping
+from tests.test_interruptions import kill
 from xpipe import backend, config, matrix, pipeline, wiring
 from xpipe.argmaxability import UNIT, check, dft_matrix, sign_changes, verify
 from xpipe.argmaxability.verdicts import read_verdicts
@@ -206,9 +206,8 @@ def test_killed_in_mid_verification_and_resumed(tmp_path):
     reference = run(tmp_path / "one", folder, *settings)
     path = write_pipeline(tmp_path, folder)
     words = [word for text in ("emit.formats=[parquet]", *settings) for word in ("--set", text)]
-    process = start_xpipe("run", path, *words)
+    process = start_stopping("receipts/verdicts", 2, "run", path, *words)
     receipts = "runs/.store/verify-*/receipts/verdicts/*.json"
-    wait_for(lambda: any(tmp_path.glob(receipts)) or process.poll() is not None)
     kill(process)
     assert process.returncode == -9
     done = len(list(tmp_path.glob(receipts)))
@@ -242,6 +241,14 @@ def test_a_bias_beside_the_weights(tmp_path, data, weights):
     assert digests(one_file)["verify"][1] == digests(two_files)["verify"][1]
     Y = read_xmc(str(data / "test.txt"))[1]
     assert summary_of(one_file)["heads"][0]["argmaxable"] == verify(W, Y, bias).argmaxable.sum()
+    unnamed = run(tmp_path / "c", data, f"verify.weights={tmp_path / 'head.npz'}", "verify.key=weight")
+    assert summary_of(unnamed)["heads"][0]["bias_told"] == f"bias: bias ({N_LABELS} numbers)"
+    assert summary_of(unnamed)["heads"][0]["argmaxable"] == verify(W, Y, bias).argmaxable.sum()
+    without = run(
+        tmp_path / "c", data, f"verify.weights={tmp_path / 'head.npz'}", "verify.key=weight", "verify.bias=none"
+    )
+    assert not summary_of(without)["heads"][0]["has_bias"]
+    assert summary_of(without)["heads"][0]["argmaxable"] == verify(W, Y).argmaxable.sum()
 
 
 def test_given_weights_may_be_of_the_labels_of_heads(tmp_path, data):

@@ -1,6 +1,7 @@
-"""What a point and multipliers prove about a label set, in float64 with rounding accounted for.
+"""What a point and multipliers prove about a label set, in float64 with rounding accounted for, or exactly.
 
-Knows nothing of solvers: it takes weights, label sets and certificates, and trusts none of them.
+Knows nothing of solvers: it takes weights, label sets and certificates, and trusts none of them. Which certificates are
+well-formed at all is in `wellformed`; what float64 is too coarse for goes to `exact_bounds`.
 
 A point x inside the box with y_i (w_i.x + b_i) > 0 for all i shows that the signs y can be had, and that the radius is
 at least min_i y_i (w_i.x + b_i) / ||w_i||. Multipliers m >= 0 show, for any x in the box, that
@@ -12,12 +13,15 @@ magnitudes, gamma(k) = k u / (1 - k u), u = 2^-53 (Higham, Accuracy and Stabilit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.argmaxability.head import check_sets, check_weights
+from xpipe.argmaxability import exact_bounds
+from xpipe.argmaxability.head import are_limits, check_sets, check_weights
 from xpipe.argmaxability.verdicts import ARGMAXABLE, UNARGMAXABLE, UNDECIDED, Verdicts
-from xpipe.errors import DataError
+from xpipe.argmaxability.wellformed import check_columns, wellformed_rows
 
 TINY = 1e-200  # more than all products lost to underflow: weights are within 1e-100..1e100
 SCORES = 1 << 22  # scores held at once
@@ -113,7 +117,10 @@ def bound_radii(
     verdicts: Verdicts,
     caution: float = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(lower, upper) radius of every set, as its point and multipliers prove them. Nothing else is read."""
+    """(lower, upper) radius of every set, as its point and multipliers prove them in float64. Tails are not read.
+
+    The verdicts are well-formed: label numbers in range.
+    """
     lower = point_bounds(W, bias, norms, indptr, indices, verdicts.points, verdicts.box, caution)
     upper = np.full(len(verdicts), np.inf)
     for row in range(len(verdicts)):
@@ -121,6 +128,33 @@ def bound_radii(
         signs = np.where(np.isin(labels, indices[indptr[row] : indptr[row + 1]]), 1.0, -1.0)
         shifts = np.zeros(len(labels)) if bias is None else bias[labels]
         upper[row] = multiplier_bound(W[labels], shifts, norms[labels], signs, multipliers, verdicts.box, caution)
+    return lower, upper
+
+
+def bound_radii_exactly(
+    W: np.ndarray,
+    bias: np.ndarray | None,
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    verdicts: Verdicts,
+    rows: Sequence[int],
+) -> tuple[np.ndarray, np.ndarray]:
+    """(lower, upper) radius of some sets, as their points and multipliers prove them with tails; 0 and inf for others.
+
+    Slow: a worst case is a whole-number product for each weight. The verdicts are well-formed.
+    """
+    lower, upper = np.zeros(len(verdicts)), np.full(len(verdicts), np.inf)
+    for row in rows:
+        positive = np.zeros(len(W), dtype=bool)
+        positive[indices[indptr[row] : indptr[row + 1]]] = True
+        tail = None if verdicts.point_tails is None else verdicts.point_tails[row]
+        lower[row] = exact_bounds.point_bound(W, bias, positive, verdicts.points[row], tail, verdicts.box)
+        labels, multipliers = verdicts.multipliers_of(row)
+        part = slice(verdicts.multiplier_ptr[row], verdicts.multiplier_ptr[row + 1])
+        tails = None if verdicts.multiplier_tails is None else verdicts.multiplier_tails[part]
+        shifts = np.zeros(len(labels)) if bias is None else bias[labels]
+        signs = np.where(positive[labels], 1.0, -1.0)
+        upper[row] = exact_bounds.multiplier_bound(W[labels], shifts, signs, multipliers, tails, verdicts.box)
     return lower, upper
 
 
@@ -133,17 +167,32 @@ def check(W: np.ndarray, Y: sp.csr_matrix, verdicts: Verdicts, bias: np.ndarray 
     """Whether each verdict follows from its certificate (bool [n_sets]): its status and both bounds of its radius.
 
     W: n_labels x d; Y: the label sets the verdicts are of, row by row; bias: that of the head.
-    An undecided verdict holds when its bounds do. Raises DataError where the shapes do not fit.
+    An undecided verdict holds when its bounds do. False for every verdict that is malformed: numbers of labels out of
+    range or twice, multipliers that are negative or not finite, offsets that go down, an unknown status, bounds that
+    are negative or exclude each other; and for all where eps and box are not what `verify` takes (finite, above 0, eps
+    at most 1). Raises DataError where there is nothing to look at: columns of other lengths, dimensions or types, or
+    not of these weights and label sets.
     """
     W, bias = check_weights(W, bias)
     indptr, indices = check_sets(Y, len(W))
-    if len(verdicts) != len(indptr) - 1 or verdicts.points.shape[1] != W.shape[1]:
-        raise DataError(
-            "the verdicts are not of these weights and label sets",
-            why=f"{len(verdicts):,} verdicts in {verdicts.points.shape[1]} dimensions, but {len(indptr) - 1:,} sets "
-            f"and weights of {W.shape[1]}",
-        )
-    lower, upper = bound_radii(W, bias, row_norms(W), indptr, indices, verdicts)
-    decided = verdicts.codes != UNDECIDED
-    holds = (verdicts.radius_lower <= lower) & (verdicts.radius_upper >= upper)
-    return holds & (~decided | (judge(lower, upper, verdicts.eps) == verdicts.codes))
+    verdicts = check_columns(verdicts, len(indptr) - 1, W.shape[1])
+    holds = np.zeros(len(verdicts), dtype=bool)
+    if not are_limits(verdicts.eps, verdicts.box):
+        return holds
+    good = np.flatnonzero(wellformed_rows(verdicts, len(W)))
+    sets = np.diff(indptr)[good]
+    places = np.repeat(indptr[:-1][good], sets) + np.arange(sets.sum()) - np.repeat(np.cumsum(sets) - sets, sets)
+    indptr, indices = np.concatenate([[0], np.cumsum(sets)]), indices[places]
+    claims = verdicts.take(good)
+    lower, upper = bound_radii(W, bias, row_norms(W), indptr, indices, claims)
+    open_ones = np.flatnonzero(~_follow(claims, lower, upper))
+    more = bound_radii_exactly(W, bias, indptr, indices, claims, open_ones.tolist())
+    lower, upper = np.maximum(lower, more[0]), np.minimum(upper, more[1])
+    holds[good] = _follow(claims, lower, upper)
+    return holds
+
+
+def _follow(claims: Verdicts, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Whether the bounds prove what is claimed."""
+    holds = (claims.radius_lower <= lower) & (claims.radius_upper >= upper)
+    return holds & ((claims.codes == UNDECIDED) | (judge(lower, upper, claims.eps) == claims.codes))

@@ -103,6 +103,10 @@ class ChebyshevSearch:
             return
         self.done = settled or not found or self.rounds >= search.MOST_ROUNDS
 
+    def vertex(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """(places of the working rows, the basis it ended at or None): where a sharper search can begin."""
+        return self.rows.labels[: self.rows.n].copy(), self.basis.copy() if self.started else None
+
     def found(self) -> Found:
         point = self.point if self.best > 0 else None
         if not self.started or self.why == kernels.LOST:

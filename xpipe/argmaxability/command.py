@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from xpipe.argmaxability.display import show_conflicts, show_verdicts
+from xpipe.argmaxability.display import show_conflicts, show_sentence, show_verdicts
 from xpipe.argmaxability.explanation import explain
-from xpipe.argmaxability.head import check_sets, check_weights, distinct_sets
+from xpipe.argmaxability.head import check_sets, distinct_sets
 from xpipe.argmaxability.label_sets import read_label_sets
+from xpipe.argmaxability.layer import NONE, read_layer
 from xpipe.argmaxability.summary import summarise, worst_sets
 from xpipe.argmaxability.verdicts import UNARGMAXABLE, write_verdicts
 from xpipe.argmaxability.verification import Radius, verify
-from xpipe.argmaxability.weights import read_weights
 from xpipe.errors import ConfigError, DataError
 from xpipe.progress import Progress
 
@@ -38,6 +38,7 @@ def verify_files(
     threads: int | None,
     n_explained: int,
     progress: Progress,
+    no_bias: bool = False,
     **reading: Any,
 ) -> tuple[Callable[[], None], bool]:
     """(what prints the tables, whether all sets are argmaxable). The verdicts are in `out` when it returns."""
@@ -45,9 +46,9 @@ def verify_files(
 
     if not out.endswith(".parquet"):
         raise ConfigError(f"verdicts are written as Parquet, not to {out!r}", fix="--out verdicts.parquet")
-    W = read_weights(weights, key)
-    shift = read_weights(bias or weights, bias_key) if bias or bias_key else None
-    W, shift = check_weights(W, shift)  # before the label sets are read: they may take longer
+    if no_bias and (bias or bias_key):
+        raise ConfigError("a bias is both given and left out", fix="leave out --no-bias, or --bias and --bias-key")
+    W, shift, told = read_layer(weights, key, NONE if no_bias else bias, bias_key)
     named = read_names(names, count=len(W)).names if names else None
     Y = read_label_sets(sets, **reading)
     indptr, indices = check_sets(Y, len(W))
@@ -68,7 +69,8 @@ def verify_files(
     n_unargmaxable = int((verdicts.codes == UNARGMAXABLE).sum())
 
     def show() -> None:
-        show_verdicts(summarise(verdicts, np.diff(indptr)), eps, n_distinct, seconds, out)
+        show_sentence(told)
+        show_verdicts(summarise(verdicts, np.diff(indptr)), eps, n_distinct, seconds, out, exact=radius == "exact")
         show_conflicts(conflicts, n_unargmaxable - sum(count for _, count in worst))
 
     return show, bool(verdicts.argmaxable.all())

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from rich.text import Text
+
 from xpipe.argmaxability.explanation import Explanation
 from xpipe.argmaxability.summary import PERCENTILES, Line
 from xpipe.console import new_console, new_table
+from xpipe.printable import printable
 from xpipe.units import format_seconds
 
 
-def show_verdicts(lines: list[Line], eps: float, n_distinct: int, seconds: float, out: str) -> None:
+def show_sentence(sentence: str) -> None:
+    """A line of text, nothing where it is empty. It may name what others named: no markup, no escape codes."""
+    if sentence:
+        new_console().print(Text(printable(sentence)))
+
+
+def show_verdicts(
+    lines: list[Line], eps: float, n_distinct: int, seconds: float, out: str, *, exact: bool = False
+) -> None:
+    """The table of verdicts; exact: exact radii were asked for, so say how many were not reached."""
     console = new_console()
     radius = [f"radius p{percent}" for percent in PERCENTILES]
     above, one = f"radius > {eps:g}", "radius >= 1"
-    numbers = ("label sets", above, one, "undecided", *radius)
+    numbers = ("label sets", above, one, "undecided", *(["bounds only"] * exact), *radius)
     table = new_table("active labels", *numbers, numbers=numbers, title="argmaxable label sets")
     for line in lines:
         if line.labels == "all":
@@ -23,11 +35,13 @@ def show_verdicts(lines: list[Line], eps: float, n_distinct: int, seconds: float
             _share(line.argmaxable, line.sets),
             _share(line.one_argmaxable, line.sets),
             f"{line.undecided:,}",
+            *([f"{line.bounds_only:,}"] * exact),
             *(["-"] * len(radius) if line.radii is None else [f"{value:.3g}" for value in line.radii]),
         )
     console.print(table)
     rate = n_distinct / seconds if seconds else 0
-    console.print(f"{n_distinct:,} distinct sets in {format_seconds(seconds)}, {rate:,.0f} a second; verdicts: {out}")
+    took = f"{n_distinct:,} distinct sets in {format_seconds(seconds)}, {rate:,.0f} a second"
+    show_sentence(f"{took}; verdicts: {out}")
 
 
 def show_heads(summary: dict) -> None:
@@ -43,9 +57,14 @@ def show_heads(summary: dict) -> None:
         cells = [str(head["inputs"]), *(f"{count:,}" for count in counts), median]
         if has_dft:
             cells.append(f"{head['dft']['guaranteed']:,}" if "dft" in head else "-")
-        table.add_row(head["name"], *cells)
+        table.add_row(Text(printable(head["name"])), *cells)
     console = new_console()
     console.print(table)
+    if summary.get("radius") == "exact" and (short := sum(head.get("bounds_only", 0) for head in summary["heads"])):
+        console.print(f"{short:,} radii are known by their bounds only: see column `exact` of verdicts.parquet")
+    for head in summary["heads"]:
+        if head.get("bias_told"):
+            show_sentence(f"{head['name']}: {head['bias_told']}")
     if summary["unseen_occurrences"]:
         console.print(f"{summary['unseen_occurrences']:,} occurrences of labels that training never saw were left out")
 
@@ -59,6 +78,6 @@ def show_conflicts(conflicts: list[tuple[int, int, int, Explanation]], more: int
     console = new_console()
     for row, n_labels, count, conflict in conflicts:
         times = f", {count:,} times" if count > 1 else ""
-        console.print(f"row {row} ({n_labels} labels{times}): {conflict.sentence()}")
+        show_sentence(f"row {row} ({n_labels} labels{times}): {conflict.sentence()}")
     if more:
         console.print(f"and {more:,} other unargmaxable sets: see multiplier_labels in the file")

@@ -17,8 +17,10 @@ from xpipe.argmaxability.head import check_sets, check_weights
 from xpipe.argmaxability.verdicts import UNARGMAXABLE, Verdicts
 from xpipe.argmaxability.verification import verify
 from xpipe.errors import ConfigError
+from xpipe.printable import printable
 
 SHOWN = 12  # labels named in the sentence
+LONGEST_NAME = 200  # characters of a label's name in it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Explanation:
         return f"these {len(order)} labels cannot have these signs together: {', '.join(texts)}"
 
     def _name(self, place: int) -> str:
-        return self.names[place] if self.names else str(self.labels[place])
+        return printable(self.names[place], LONGEST_NAME) if self.names else str(self.labels[place])
 
 
 def explain(

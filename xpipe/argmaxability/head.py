@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from xpipe.errors import ConfigError, DataError
 from xpipe.sparse import canonical
 
-SMALLEST, LARGEST = 1e-100, 1e100  # of a row's largest weight: squares must neither vanish nor overflow
+SMALLEST, LARGEST = 1e-100, 1e100  # of a row's largest weight, and of the box: squares must not vanish nor overflow
 FEW = 5  # numbers named in a message
 
 
@@ -130,7 +130,23 @@ def distinct_sets(Y: Any, n_labels: int) -> tuple[sp.csr_matrix, np.ndarray]:
 def check_limits(eps: float, box: float) -> None:
     """Raise ConfigError unless both are positive numbers that make sense together."""
     for name, value in (("eps", eps), ("box", box)):
-        if not (np.isfinite(value) and value > 0):
+        if not _is_positive(value):
             raise ConfigError(f"`{name}` must be a finite number above 0, got {value}")
     if eps > 1:
         raise ConfigError(f"`eps` must be at most 1, got {eps}", why="a radius of 1 is settled in any case")
+    if not SMALLEST <= box <= LARGEST:
+        raise ConfigError(f"`box` must be within {SMALLEST:g}..{LARGEST:g}, got {box}", fix="leave it out: 1e4")
+
+
+def _is_positive(value: object) -> bool:
+    """Whether it is a finite number above 0: no text, no array, no NaN."""
+    return isinstance(value, int | float | np.integer | np.floating) and bool(0 < value < np.inf)
+
+
+def are_limits(eps: object, box: object) -> bool:
+    """Whether `verify` takes both."""
+    try:
+        check_limits(eps, box)  # type: ignore[arg-type]
+    except ConfigError:
+        return False
+    return True

@@ -50,11 +50,16 @@ class Limits(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Certificates of one set: a point in units of the box (or None), labels and their multipliers (or none)."""
+    """Certificates of one set: a point in units of the box (or None), labels and their multipliers (or none).
+
+    Tails: what float64 leaves out of the point and of the multipliers, where a search found that too.
+    """
 
     point: np.ndarray | None
     labels: np.ndarray
     multipliers: np.ndarray
+    point_tail: np.ndarray | None = None
+    multiplier_tails: np.ndarray | None = None
 
 
 class Search(Protocol):

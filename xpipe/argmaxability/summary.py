@@ -24,6 +24,7 @@ class Line:
     argmaxable: int
     one_argmaxable: int
     undecided: int
+    bounds_only: int  # not unargmaxable, and the radius is not known to 1e-6
     radii: tuple[float, ...] | None
 
 
@@ -47,8 +48,15 @@ def _line(name: str, verdicts: Verdicts, rows: np.ndarray) -> Line:
     known = lower[codes == ARGMAXABLE]
     radii = tuple(float(value) for value in np.percentile(known, PERCENTILES)) if len(known) else None
     yes = verdicts.one_argmaxable[rows] == "yes"
+    bounds_only = (codes != UNARGMAXABLE) & ~verdicts.exact[rows]
     return Line(
-        name, len(rows), int((codes == ARGMAXABLE).sum()), int(yes.sum()), int((codes == UNDECIDED).sum()), radii
+        name,
+        len(rows),
+        argmaxable=int((codes == ARGMAXABLE).sum()),
+        one_argmaxable=int(yes.sum()),
+        undecided=int((codes == UNDECIDED).sum()),
+        bounds_only=int(bounds_only.sum()),
+        radii=radii,
     )
 
 

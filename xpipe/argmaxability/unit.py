@@ -5,50 +5,26 @@ Holds no search and no proof of its own. A function of its arguments alone: noth
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401 - the kernels' BLAS, loaded before its threads are counted
-from threadpoolctl import threadpool_limits
 
-from xpipe.argmaxability.certificate import REPORTED, bound_radii, judge
+from xpipe.argmaxability.certificate import REPORTED, bound_radii, bound_radii_exactly, judge
 from xpipe.argmaxability.chebyshev import ChebyshevSearch
 from xpipe.argmaxability.head import Head
 from xpipe.argmaxability.nearest import NearestSearch
+from xpipe.argmaxability.pairs import Pairs
 from xpipe.argmaxability.search import Found, Limits, WorkingRows, run_rounds
-from xpipe.argmaxability.verdicts import Verdicts
+from xpipe.argmaxability.sharp import SharpSearch
+from xpipe.argmaxability.verdicts import RELATIVE, Verdicts
+from xpipe.library_threads import one_thread_each
 
-RELATIVE = 1e-6  # difference of the bounds of an exact radius
 ROOM = 1 << 28  # bytes that searches of one unit may hold at a time; more than that are done one group after the other
 SQUARES = 8  # matrices of d x d a search holds, or as much
 NOTHING = Found(None, np.zeros(0, dtype=np.int32), np.zeros(0))
 
-_lock = threading.Lock()
-_users = 0
-_limit: Any = None
-
-
-@contextlib.contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """BLAS adds up in another order with another number of threads, and units keep all cores busy as it is.
-
-    The limit is one of the process: the first to come sets it, the last to go takes it off.
-    """
-    global _users, _limit  # noqa: PLW0603
-    with _lock:
-        if not _users:
-            _limit = threadpool_limits(1, "blas")
-        _users += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _users -= 1
-            if not _users:
-                _limit.restore_original_limits()
+one_blas_thread = one_thread_each  # BLAS adds up in another order with more, and units keep all cores busy as it is
 
 
 class Unit:
@@ -61,10 +37,15 @@ class Unit:
         self.n_sets = len(indptr) - 1
         self.found = [self._dead_label(row) for row in range(self.n_sets)]
         self.lower, self.upper = self._bounds(self.found)
+        if not len(head.real):  # scores are biases, whatever the input
+            hints = np.zeros((self.n_sets, head.d))
         if hints is not None:
-            self._keep_better([NOTHING._replace(point=hint) for hint in hints])
+            tried = [NOTHING._replace(point=hint) for hint in hints]
+            self._keep_better(dict(enumerate(tried)), *self._bounds(tried))
 
     def verify(self) -> Verdicts:
+        if not len(self.head.real):
+            return self._state(self.found, self.lower, self.upper)
         together = max(1, ROOM // (SQUARES * 8 * self.head.d**2))
         for start in range(0, self.n_sets, together):
             self._search(range(start, min(start + together, self.n_sets)))
@@ -82,7 +63,25 @@ class Unit:
             rows = {row: search.rows for row, search in searches.items()}
             todo = self._unsettled(group)
         if todo:
-            self._run({row: ChebyshevSearch(head, self._places(row), limits, rows.get(row)) for row in todo})
+            exact = {row: ChebyshevSearch(head, self._places(row), limits, rows.get(row)) for row in todo}
+            self._run(exact)
+            self._sharpen(group, exact)
+
+    def _sharpen(self, group: range, earlier: dict[int, ChebyshevSearch]) -> None:
+        """What float64 leaves open: its certificates bounded exactly, then a search in twice its precision."""
+        todo = self._unsettled(group)
+        if not todo:
+            return
+        self._keep_better({row: self.found[row] for row in todo}, *self._bounds_exactly(self.found, todo))
+        for row in self._unsettled(group):
+            first, vertex = earlier[row].vertex()
+            for basis in (vertex, None):  # where the earlier search ended, if that leads anywhere
+                search = SharpSearch(self.head, self._places(row), self.limits, first, basis)
+                new = search.run()
+                found = [new if other == row else NOTHING for other in range(self.n_sets)]
+                self._keep_better({row: new}, *self._bounds_exactly(found, [row]))
+                if search.at_the_end or not self._unsettled(range(row, row + 1)):
+                    break
 
     def _unsettled(self, group: range) -> list[int]:
         """Sets of the group that need another search: what is unargmaxable is settled in either mode."""
@@ -96,31 +95,48 @@ class Unit:
     def _run(self, searches: dict[int, Any]) -> None:
         """Take searches to their end and keep what they found."""
         run_rounds(self.head, list(searches.values()))
-        self._keep_better([searches[row].found() if row in searches else NOTHING for row in range(self.n_sets)])
+        found = {row: search.found() for row, search in searches.items()}
+        self._keep_better(found, *self._bounds([found.get(row, NOTHING) for row in range(self.n_sets)]))
 
-    def _keep_better(self, found: list[Found]) -> None:
-        """Bound what was found, and keep it where it proves more than what was known."""
-        lower, upper = self._bounds(found)
-        for row, new in enumerate(found):
+    def _keep_better(self, found: dict[int, Found], lower: np.ndarray, upper: np.ndarray) -> None:
+        """Keep what was found for some sets where its bounds (of all sets) prove more than was known."""
+        for row, new in found.items():
             old = self.found[row]
-            point = new.point if lower[row] > self.lower[row] else old.point
+            by_point = new if lower[row] > self.lower[row] else old
             proof = new if upper[row] < self.upper[row] else old
-            self.found[row] = Found(point, proof.labels, proof.multipliers)
+            self.found[row] = Found(
+                by_point.point, proof.labels, proof.multipliers, by_point.point_tail, proof.multiplier_tails
+            )
         self.lower, self.upper = np.maximum(self.lower, lower), np.minimum(self.upper, upper)
 
     def _bounds(self, found: list[Found]) -> tuple[np.ndarray, np.ndarray]:
         head = self.head
-        claims = self._state(found, np.zeros(self.n_sets), np.full(self.n_sets, np.inf))
-        return bound_radii(head.W, head.bias, head.norms, self.indptr, self.indices, claims, REPORTED)
+        return bound_radii(
+            head.W, head.bias, head.norms, self.indptr, self.indices, self._unjudged(found), caution=REPORTED
+        )
+
+    def _bounds_exactly(self, found: list[Found], rows: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        head = self.head
+        return bound_radii_exactly(head.W, head.bias, self.indptr, self.indices, self._unjudged(found), rows)
+
+    def _unjudged(self, found: list[Found]) -> Verdicts:
+        return self._state(found, np.zeros(self.n_sets), np.full(self.n_sets, np.inf))
 
     def _state(self, found: list[Found], lower: np.ndarray, upper: np.ndarray) -> Verdicts:
         """Verdicts as columns; points in the units of the head, and inside the box whatever the rounding."""
         box = self.limits.box
-        points = np.full((self.n_sets, self.head.d), np.nan)
+        points, point_tails = np.full((self.n_sets, self.head.d), np.nan), np.zeros((self.n_sets, self.head.d))
         for row, one in enumerate(found):
             if one.point is not None:
                 points[row] = np.clip(one.point * box, -box, box)
+            if one.point is not None and one.point_tail is not None:
+                exact = Pairs(one.point, one.point_tail) * Pairs.of(np.full(self.head.d, box))
+                inside = np.abs(exact.high) < box
+                points[row] = np.where(inside, exact.high, np.sign(exact.high) * box)
+                point_tails[row] = np.where(inside, exact.low, 0.0)
         lengths = [len(one.labels) for one in found]
+        tails = [np.zeros(len(one.labels)) if one.multiplier_tails is None else one.multiplier_tails for one in found]
+        multiplier_tails = np.concatenate([NOTHING.multipliers, *tails])
         return Verdicts(
             codes=judge(lower, upper, self.limits.eps),
             radius_lower=lower,
@@ -131,6 +147,8 @@ class Unit:
             multipliers=np.concatenate([NOTHING.multipliers, *(one.multipliers for one in found)]),
             eps=self.limits.eps,
             box=box,
+            point_tails=point_tails if point_tails.any() else None,
+            multiplier_tails=multiplier_tails if multiplier_tails.any() else None,
         )
 
     def _places(self, row: int) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Verdicts on label sets as columns, with the certificates that prove them; to Parquet and back.
 
-Holds no arithmetic: what a certificate proves is in `certificate`.
+Holds no arithmetic: what a certificate proves is in `certificate`. What a table must hold is in `verdict_table`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xpipe import files
+from xpipe.argmaxability import verdict_table
 from xpipe.errors import DataError
 
 STATUSES = np.array(["unargmaxable", "argmaxable", "undecided"])
 UNARGMAXABLE, ARGMAXABLE, UNDECIDED = range(3)
-FORMAT = "1"
 ROW_GROUP = 1 << 14
+RELATIVE = 1e-6  # difference of the bounds of an exact radius
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdicts:
     """One verdict a label set. The radius of the largest ball of inputs with exactly these signs lies between bounds.
 
-    A point proves the lower bound, multipliers the upper one; a set may have either or both.
+    A point proves the lower bound, multipliers the upper one; a set may have either or both. Where float64 is too
+    coarse for a proof they have tails: numbers to be added to them, exactly.
     """
 
     codes: np.ndarray  # int8, numbers of STATUSES
@@ -38,6 +40,8 @@ class Verdicts:
     multipliers: np.ndarray  # float64, not negative
     eps: float  # a set is argmaxable when its radius is above
     box: float  # inputs are looked for in [-box, box]^d
+    point_tails: np.ndarray | None = None  # float64 [n_sets, d]; None: all are 0
+    multiplier_tails: np.ndarray | None = None  # float64, as many as multipliers; None: all are 0
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -56,6 +60,13 @@ class Verdicts:
     def one_argmaxable(self) -> np.ndarray:
         """ "yes", "no" or "undecided": whether the radius is at least 1."""
         return np.where(self.radius_lower >= 1, "yes", np.where(self.radius_upper < 1, "no", "undecided"))
+
+    @property
+    def exact(self) -> np.ndarray:
+        """Whether the radius is known to 1e-6 relative (bool); where not, all that is known are its bounds."""
+        lower, upper = self.radius_lower, self.radius_upper
+        known = np.where(np.isfinite(upper), upper, -1.0)
+        return (lower == upper) | ((known >= 0) & (known - lower <= RELATIVE * known))
 
     def multipliers_of(self, row: int) -> tuple[np.ndarray, np.ndarray]:
         """(labels, multipliers) of one set; empty where there are none."""
@@ -77,6 +88,8 @@ class Verdicts:
             multiplier_ptr=pointer,
             multiplier_labels=self.multiplier_labels[places],
             multipliers=self.multipliers[places],
+            point_tails=None if self.point_tails is None else self.point_tails[rows],
+            multiplier_tails=None if self.multiplier_tails is None else self.multiplier_tails[places],
         )
 
     def bare(self) -> Verdicts:
@@ -87,6 +100,8 @@ class Verdicts:
             multiplier_ptr=np.zeros(len(self) + 1, dtype=np.int64),
             multiplier_labels=self.multiplier_labels[:0],
             multipliers=self.multipliers[:0],
+            point_tails=None,
+            multiplier_tails=None,
         )
 
     @staticmethod
@@ -98,58 +113,57 @@ class Verdicts:
             for name in ("codes", "radius_lower", "radius_upper", "points", "multiplier_labels", "multipliers")
         }
         pointer = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        return Verdicts(**columns, multiplier_ptr=pointer, eps=parts[0].eps, box=parts[0].box)
+        return Verdicts(
+            **columns,
+            multiplier_ptr=pointer,
+            eps=parts[0].eps,
+            box=parts[0].box,
+            point_tails=_joined_tails([(part.point_tails, part.points) for part in parts]),
+            multiplier_tails=_joined_tails([(part.multiplier_tails, part.multipliers) for part in parts]),
+        )
 
     def to_table(self, indptr: np.ndarray, indices: np.ndarray, first: int = 0) -> pa.Table:
-        """A row a set: set, labels, status, radius_lower, radius_upper, point, multiplier_labels, multipliers.
+        """A row a set: what `verdict_table` lists, with the numbers of `STATUSES` as texts.
 
-        indptr, indices: the label sets; first: the number of the first one. Points are null where there is none;
-        eps, box and d are in the schema.
+        indptr, indices: the label sets; first: the number of the first one. Points are null where there is none, tails
+        where they are 0; eps, box and d are in the schema.
         """
-        n_sets, d = self.points.shape
         known = ~np.isnan(self.points[:, 0])
-        offsets = pa.array(np.concatenate([[0], np.cumsum(np.where(known, d, 0))]), pa.int32())
-        points = pa.ListArray.from_arrays(offsets, pa.array(self.points[known].ravel()), mask=pa.array(~known))
+        tails = self.point_tails if self.point_tails is not None else np.broadcast_to(0.0, self.points.shape)
+        has_tail = np.asarray(tails.any(axis=1))
+        lengths = np.diff(self.multiplier_ptr)
+        owner = np.repeat(np.arange(len(self)), lengths)
+        more = np.zeros(len(owner)) if self.multiplier_tails is None else self.multiplier_tails
+        has_more = np.bincount(owner, weights=more != 0, minlength=len(self)) > 0
         columns = {
-            "set": pa.array(np.arange(first, first + n_sets), pa.int64()),
-            "labels": _lists(indptr, indices, pa.int32()),
+            "set": pa.array(np.arange(first, first + len(self)), pa.int64()),
+            "labels": verdict_table.lists(np.diff(indptr), indices, pa.int32()),
             "status": pa.DictionaryArray.from_arrays(pa.array(self.codes, pa.int8()), pa.array(STATUSES.tolist())),
             "radius_lower": pa.array(self.radius_lower),
             "radius_upper": pa.array(self.radius_upper),
-            "point": points,
-            "multiplier_labels": _lists(self.multiplier_ptr, self.multiplier_labels, pa.int32()),
-            "multipliers": _lists(self.multiplier_ptr, self.multipliers, pa.float64()),
+            "exact": pa.array(self.exact),
+            "point": verdict_table.rows(self.points, known),
+            "point_tail": verdict_table.rows(tails, has_tail),
+            "multiplier_labels": verdict_table.lists(lengths, self.multiplier_labels, pa.int32()),
+            "multipliers": verdict_table.lists(lengths, self.multipliers, pa.float64()),
+            "multiplier_tails": verdict_table.lists(lengths, more, pa.float64(), has_more),
         }
-        meta = {"xpipe.verdicts": FORMAT, "eps": repr(self.eps), "box": repr(self.box), "d": str(d)}
+        meta = {
+            "xpipe.verdicts": verdict_table.FORMAT,
+            "eps": repr(float(self.eps)),
+            "box": repr(float(self.box)),
+            "d": str(self.points.shape[1]),
+        }
         return pa.table(columns).replace_schema_metadata(meta)
 
     @staticmethod
     def from_table(table: pa.Table) -> Verdicts:
         """What `to_table` made a table of. Raises DataError for another table."""
-        meta = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-        if meta.get("xpipe.verdicts") != FORMAT:
-            raise DataError("this table does not hold verdicts", fix="give one written by `xpipe verify`")
-        table = table.combine_chunks()
-        n_sets, d = table.num_rows, int(meta["d"])
-        known = table["point"].is_valid().to_numpy()
-        points = np.full((n_sets, d), np.nan)
-        points[known] = np.asarray(table["point"].combine_chunks().flatten()).reshape(-1, d)
-        lengths = np.diff(np.asarray(table["multipliers"].combine_chunks().offsets)) if n_sets else np.zeros(0)
-        return Verdicts(
-            codes=np.array([STATUSES.tolist().index(text) for text in table["status"].to_pylist()], dtype=np.int8),
-            radius_lower=table["radius_lower"].to_numpy(),
-            radius_upper=table["radius_upper"].to_numpy(),
-            points=points,
-            multiplier_ptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            multiplier_labels=np.asarray(table["multiplier_labels"].combine_chunks().flatten()).astype(np.int32),
-            multipliers=np.asarray(table["multipliers"].combine_chunks().flatten()),
-            eps=float(meta["eps"]),
-            box=float(meta["box"]),
-        )
-
-
-def _lists(indptr: np.ndarray, values: np.ndarray, kind: pa.DataType) -> pa.ListArray:
-    return pa.ListArray.from_arrays(pa.array(indptr, pa.int32()), pa.array(values, kind))
+        verdicts = Verdicts(**verdict_table.columns_of(table, STATUSES.tolist()))
+        claimed = verdict_table.claimed_exact(table)
+        if claimed is not None and not np.array_equal(claimed, verdicts.exact):
+            raise DataError("column `exact` says of a radius what its bounds do not", fix=verdict_table.FIX)
+        return verdicts
 
 
 def write_verdicts(
@@ -175,9 +189,22 @@ def write_verdicts(
 
 
 def read_verdicts(path: str) -> Verdicts:
-    """Verdicts from a file of `write_verdicts`. Raises DataError for another file."""
-    with files.open_read(path) as stream:
-        try:
-            return Verdicts.from_table(pq.read_table(stream))
-        except pa.ArrowInvalid as error:
-            raise DataError("this is not a Parquet file", where=path, why=str(error)) from error
+    """Verdicts from a file of `write_verdicts`. Raises DataError for another file, whoever wrote it."""
+    if not files.exists(path):
+        raise DataError("there is no such file", where=path)
+    try:
+        with files.open_read(path) as stream:
+            table = pq.read_table(stream)
+    except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
+        raise DataError("this is not a Parquet file", where=path, why=str(error)[:300]) from error
+    try:
+        return Verdicts.from_table(table)
+    except DataError as error:
+        raise DataError(error.what, where=path, why=error.why, fix=error.fix) from error
+
+
+def _joined_tails(parts: list[tuple[np.ndarray | None, np.ndarray]]) -> np.ndarray | None:
+    """Tails of (tails, numbers) one after the other; None where no part has any."""
+    if all(tails is None for tails, _ in parts):
+        return None
+    return np.concatenate([np.zeros(numbers.shape) if tails is None else tails for tails, numbers in parts])

@@ -1,30 +1,42 @@
-"""Weights from files: npy, npz and safetensors, as they are stored. No pickles, no shapes beyond what the file says."""
+"""Weights from files: npy, npz and safetensors, as they are stored. No pickles, no shapes beyond what the file says.
+
+Holds no choice of a bias: `layer` makes that.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import json
 import os
-import zipfile
-import zlib
-from collections.abc import Iterator
 from typing import IO
 
 import numpy as np
 
 from xpipe import files
 from xpipe.errors import ConfigError, DataError
+from xpipe.npy_header import check_npz, read_npy
+from xpipe.printable import printable
+from xpipe.safetensors_header import Header, TensorPlace, read_header
 
-LONGEST_HEADER = 1 << 26
+KINDS = (".npy", ".npz", ".safetensors")
 # BF16 has no numpy type: its two bytes are the upper half of a float32
 TENSOR_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4"}
+NAMED = 10  # arrays listed in a message
+LONGEST_NAME = 80
 
 
 def tensor_names(path: str) -> list[str]:
     """Names of the arrays in a `.safetensors` file. Raises DataError for another file."""
-    with files.open_read(path) as stream, _readable(path):
-        return list(_read_header(stream, files.size(path))[0])
+    return list(_header(path).tensors)
+
+
+def array_shapes(path: str) -> dict[str, tuple[int, ...]]:
+    """Shapes of the arrays of a `.npz` or `.safetensors` file by name; none for `.npy`, whose array has no name."""
+    kind = _kind(path)
+    if kind == ".npy":
+        return {}
+    if kind == ".npz":
+        return {name: header.shape for name, header in check_npz(path).items()}
+    return {name: tensor.shape for name, tensor in _header(path).tensors.items()}
 
 
 def read_weights(path: str, key: str | None = None) -> np.ndarray:
@@ -34,93 +46,99 @@ def read_weights(path: str, key: str | None = None) -> np.ndarray:
     there (or needed), DataError for a file that is damaged, of another kind, or holds pickles.
     """
     path = os.fspath(path)
+    kind = _kind(path)
+    try:
+        if kind == ".safetensors":
+            return _read_safetensors(path, key)
+        if kind == ".npy":
+            if key is not None:
+                raise ConfigError("a .npy file holds one array without a name", where=path, fix="leave the key out")
+            return read_npy(path)
+        with files.open_read(path) as stream:
+            chosen = choose_array(path, key, {name: header.shape for name, header in check_npz(stream, path).items()})
+            with np.load(stream, allow_pickle=False) as archive:
+                return archive[chosen]
+    except (ConfigError, DataError):
+        raise
+    except Exception as error:  # zip, zlib and numpy raise a dozen kinds; a size that is too large, MemoryError
+        why = str(error)[:300] or type(error).__name__
+        raise DataError(f"this is not a readable {kind} file", where=path, why=why, fix="write it again") from error
+
+
+def _kind(path: str) -> str:
+    """The ending of a file that is there."""
     kind = os.path.splitext(path)[1]
-    if kind not in (".npy", ".npz", ".safetensors"):
+    if kind not in KINDS:
+        shown = printable(kind, LONGEST_NAME) or "a file without ending"
         raise ConfigError(
-            f"weights must be .npy, .npz or .safetensors, not {kind or 'a file without ending'!r}",
+            f"weights must be .npy, .npz or .safetensors, not {shown!r}",
             where=path,
             fix="numpy.save('W.npy', layer.weight.detach().numpy())",
         )
     if not files.exists(path):
         raise DataError("there is no such file", where=path)
-    if kind == ".safetensors":
-        return _read_safetensors(path, key)
-    if kind == ".npy" and key is not None:
-        raise ConfigError("a .npy file holds one array without a name", where=path, fix="leave the key out")
-    try:
-        with files.open_read(path) as stream:
-            loaded = np.load(stream, allow_pickle=False)
-            if kind == ".npy":
-                return loaded
-            with loaded as archive:
-                return archive[_choose(path, key, dict.fromkeys(archive.files, ""))]
-    except (
-        ValueError,
-        OSError,
-        EOFError,
-        KeyError,
-        zipfile.BadZipFile,
-        zlib.error,
-        AttributeError,
-        TypeError,
-    ) as error:
-        raise DataError(
-            f"this is not a readable {kind} file",
-            where=path,
-            why=str(error),
-            fix="write it with numpy.save or numpy.savez (object arrays are pickles and not read)",
-        ) from error
+    if files.is_folder(path):
+        raise DataError("this is a folder, not a file", where=path)
+    return kind
 
 
-def _choose(path: str, key: str | None, shapes: dict[str, str]) -> str:
-    """The name asked for, or the only one."""
+def choose_array(path: str, key: str | None, shapes: dict[str, tuple[int, ...]]) -> str:
+    """The name asked for, or the only one. Raises ConfigError where there is no such choice."""
     if key is None and len(shapes) == 1:
         return next(iter(shapes))
-    listed = ", ".join(f"{name} {shape}".strip() for name, shape in list(shapes.items())[:10])
-    listed += ", ..." if len(shapes) > 10 else ""
+    listed = list_arrays(shapes)
     if key is None:
         raise ConfigError(f"the file holds {len(shapes)} arrays", where=path, why=listed, fix="say which: --key NAME")
     if key not in shapes:
         close = difflib.get_close_matches(key, shapes, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else "one of these names"
-        raise ConfigError(f"no array {key!r} in the file", where=path, why=f"it holds {listed}", fix=hint)
+        hint = f"did you mean {printable(close[0], LONGEST_NAME)!r}?" if close else "one of these names"
+        raise ConfigError(
+            f"no array {printable(key, LONGEST_NAME)!r} in the file", where=path, why=f"it holds {listed}", fix=hint
+        )
     return key
 
 
+def list_arrays(shapes: dict[str, tuple[int, ...]]) -> str:
+    """Names and shapes, a few of them."""
+    some = list(shapes.items())[:NAMED]
+    listed = [f"{printable(name, LONGEST_NAME)} {'x'.join(map(str, shape))}".strip() for name, shape in some]
+    return ", ".join(listed) + (", ..." if len(shapes) > NAMED else "")
+
+
+def _header(path: str) -> Header:
+    try:
+        with files.open_read(path) as stream:
+            return _read_header(stream, path)
+    except (OSError, MemoryError, OverflowError) as error:
+        raise DataError("this is not a readable safetensors file", where=path, why=str(error)[:300]) from error
+
+
+def _read_header(stream: IO[bytes], path: str) -> Header:
+    fix = "write it again; if that was done, copy it again"
+    try:
+        return read_header(stream, files.size(path), where=path, fix=fix)
+    except DataError as error:
+        why = error.why if "readable" in error.what else f"{error.what}: {error.why}".removesuffix(": ")
+        raise DataError("this is not a readable safetensors file", where=path, why=why, fix=fix) from error
+
+
 def _read_safetensors(path: str, key: str | None) -> np.ndarray:
-    """The format: 8 bytes of header length (little-endian), a JSON header, then the tensors' bytes at its offsets."""
-    size = files.size(path)
-    with files.open_read(path) as stream, _readable(path):
-        tensors, start = _read_header(stream, size)
-        shapes = {name: "x".join(map(str, tensor["shape"])) for name, tensor in tensors.items()}
-        tensor = tensors[_choose(path, key, shapes)]
-        begin, end = tensor["data_offsets"]
-        kind = tensor["dtype"]
-        if kind not in TENSOR_TYPES:
-            raise ValueError(f"numbers of type {kind}, not one of {', '.join(TENSOR_TYPES)}")
-        dtype = np.dtype(TENSOR_TYPES[kind])
-        count = int(np.prod(tensor["shape"], dtype=np.int64))
-        if not 0 <= begin <= end <= size - start or end - begin != count * dtype.itemsize:
-            raise ValueError(f"bytes {begin}..{end} cannot hold {shapes[_choose(path, key, shapes)]} numbers")
-        stream.seek(start + begin)
-        array = np.frombuffer(stream.read(end - begin), dtype=dtype).reshape(tensor["shape"])
-    if kind == "BF16":
+    with files.open_read(path) as stream:
+        tensors = _read_header(stream, path).tensors
+        name = choose_array(path, key, {name: tensor.shape for name, tensor in tensors.items()})
+        return _read_tensor(stream, tensors[name], path)
+
+
+def _read_tensor(stream: IO[bytes], tensor: TensorPlace, path: str) -> np.ndarray:
+    if tensor.dtype not in TENSOR_TYPES:
+        raise DataError(
+            f"numbers of type {tensor.dtype}, not one of {', '.join(TENSOR_TYPES)}",
+            where=path,
+            fix="store the weights as float32",
+        )
+    dtype = np.dtype(TENSOR_TYPES[tensor.dtype])
+    stream.seek(tensor.begin)
+    array = np.frombuffer(stream.read(tensor.end - tensor.begin), dtype=dtype).reshape(tensor.shape)
+    if tensor.dtype == "BF16":
         return (array.astype(np.uint32) << 16).view(np.float32)
     return array.astype(dtype.newbyteorder("="))
-
-
-def _read_header(stream: IO[bytes], size: int) -> tuple[dict[str, dict], int]:
-    """(what the header says of every tensor, where their bytes begin). Raises ValueError for another file."""
-    length = int.from_bytes(stream.read(8), "little")
-    if not 2 <= length <= min(LONGEST_HEADER, size - 8):
-        raise ValueError(f"a header of {length:,} bytes in a file of {size:,}")
-    header = json.loads(stream.read(length))
-    return {name: tensor for name, tensor in header.items() if name != "__metadata__"}, 8 + length
-
-
-@contextlib.contextmanager
-def _readable(path: str) -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:  # JSON and UTF-8 errors are ValueErrors
-        raise DataError("this is not a readable safetensors file", where=path, why=str(error)) from error

@@ -12,11 +12,17 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from xpipe import files
+from xpipe.errors import ConfigError, XpipeError
+from xpipe.places import input_problem
+from xpipe.stages.emit import dataset_problem
 from xpipe.stages.matrices import locate, splits_of
-from xpipe.stages.stage import Estimate, Params, Produced, Stage
+from xpipe.stages.read_outlook import split_problem
+from xpipe.stages.stage import Estimate, Outlook, Params, Produced, Stage, canonical_params
 
 VERIFICATION = "verification"
 GIVEN = "weights"  # the name of a head whose weights are given
+LOOKED_AT_FIRST = 1 << 26  # bytes of given weights that are read before the first stage: a moment
+NO_BIAS = "none"  # as a bias: leave out the one that lies beside the weights
 SETS_A_UNIT = 128  # whole units of argmaxability; no byte of the output depends on it
 
 
@@ -31,7 +37,7 @@ class VerifyParams(Params):
     weights: str | None = None  # .npy, .npz or .safetensors, a row a label; instead of trained heads
     label_numbers: Literal["original", "heads"] = "original"  # of its rows: as read, or as in heads/labels.parquet
     key: str | None = None  # the array's name in that file
-    bias: str | None = None  # a file of its own, or the same one with `bias_key`
+    bias: str | None = None  # a file of its own, the same one with `bias_key`, or `none`; default: what lies beside W
     bias_key: str | None = None
 
     @model_validator(mode="after")
@@ -54,23 +60,57 @@ def needs(params: VerifyParams) -> tuple[str, ...]:
     return ("datasets",) if params.weights else ("head_models", "datasets")
 
 
+def preflight(params: VerifyParams, outlook: Outlook) -> list[XpipeError]:
+    problems = split_problem(VERIFY.section, params.split, outlook, grouped_train=not params.as_read)
+    if params.weights is None:
+        return problems
+    if not params.as_read:
+        problems += dataset_problem("heads", "verify.label_numbers: heads are those of", outlook)
+    unreadable = [
+        problem
+        for role, path in weight_files(params).items()
+        if (problem := input_problem(f"verify.{role}", path, ConfigError)) is not None
+    ]
+    return problems + (unreadable or _wrong_weights(params, outlook))
+
+
+def _wrong_weights(params: VerifyParams, outlook: Outlook) -> list[XpipeError]:
+    """What is wrong with given weights, where looking at them takes no time."""
+    from xpipe.argmaxability.layer import read_layer
+
+    given = weight_files(params)
+    if sum(files.size(path) for path in given.values()) > LOOKED_AT_FIRST:
+        return []
+    try:
+        bias = NO_BIAS if params.bias == NO_BIAS else given.get("bias")
+        W = read_layer(given["weights"], params.key, bias, params.bias_key).W
+        if outlook.n_labels is not None:
+            few_enough = len(W) <= outlook.n_labels and not params.as_read  # heads/ may have fewer than were read
+            facts = {"n_labels": len(W) if few_enough else outlook.n_labels}
+            check_width({"n_labels": len(W), "name": GIVEN}, facts, params)
+    except XpipeError as error:
+        return [error]
+    return []
+
+
 def weight_files(params: VerifyParams) -> dict[str, str]:
     """Paths of the given weights and bias."""
-    given = {"weights": params.weights, "bias": params.bias}
+    given = {"weights": params.weights, "bias": None if params.bias == NO_BIAS else params.bias}
     return {role: files.local(path) for role, path in given.items() if path is not None}
 
 
 def identity(params: VerifyParams, inputs: dict, store: Any) -> dict:
     """Weights count by their content, never by their path."""
-    from xpipe.errors import ConfigError
-
-    own = params.model_dump(mode="json", exclude={"weights", "bias"}, exclude_none=True)
+    own = canonical_params(params, leave_out=("weights", "bias"))
+    own |= {"bias": NO_BIAS} if params.bias == NO_BIAS else {}
     given = weight_files(params)
-    for role, path in given.items():
-        if not files.exists(path):
-            raise ConfigError(f"verify.{role}: there is no such file", where=path, fix="give the path of a file")
     digests = store.digest_inputs(given.values())
     return {**own, "digests": {role: digests[path] for role, path in given.items()}} if given else own
+
+
+def uses_backend(params: VerifyParams) -> bool:
+    """Points that a GPU finds first are never those of exact radii."""
+    return params.radius != "exact"
 
 
 def estimate(params: VerifyParams, inputs: dict) -> Estimate:
@@ -128,18 +168,16 @@ def run(context: Any) -> Produced:
 
 def heads_of(params: VerifyParams, inputs: dict) -> list[dict]:
     """{name, layer, path, key, bias, bias_key} of every head; paths where workers find them."""
-    from xpipe.errors import ConfigError
-
     if params.weights is not None:
         given = {role: os.path.abspath(p) if files.is_local(p) else p for role, p in weight_files(params).items()}
-        bias = given.get("bias", given["weights"] if params.bias_key else None)
+        bias = NO_BIAS if params.bias == NO_BIAS else given.get("bias")
         names = {"key": params.key, "bias": bias, "bias_key": params.bias_key}
         return [{"name": GIVEN, "layer": None, "path": given["weights"], **names}]
     artifact = inputs["head_models"]
     found = []
     for head in artifact.about["heads"]:
         path = files.join(artifact.folder, head["folder"], "weights.safetensors")
-        own = {"path": path, "key": "W", "bias": path, "bias_key": "bias"}  # a bias is used where the file has one
+        own = {"path": path, "key": "W", "bias": None, "bias_key": "bias"}  # a bias is used where the file has one
         found.append({"name": head["name"], "layer": head["layer"], **own})
     if not found:
         raise ConfigError("there is no head to verify", why="stage train made none", fix=VERIFY.instead)
@@ -147,8 +185,6 @@ def heads_of(params: VerifyParams, inputs: dict) -> list[dict]:
 
 
 def check_split(split: str, have: list[str]) -> None:
-    from xpipe.errors import ConfigError
-
     if split not in have:
         raise ConfigError(
             f"there is no split {split!r} with labels to verify",
@@ -216,14 +252,17 @@ def compile_kernels() -> None:
 VERIFY = Stage(
     name="verify",
     section="verify",
-    version=1,
+    version=2,
     reads=("head_models?", "datasets?", "labels|held_out_labels?", "names?"),
     writes=(VERIFICATION,),
     params=VerifyParams,
     run=run,
     exports=(VERIFICATION,),
     needs=needs,
+    preflight=preflight,
     identity=identity,
+    uses_backend=uses_backend,
+    libraries=("numba", "numpy", "pyarrow", "scipy"),
     estimate=estimate,
     compile=compile_kernels,
     counts="label sets",

@@ -38,6 +38,7 @@ def join(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
         "layer": head["layer"],
         "inputs": head["d"],
         "has_bias": head["has_bias"],
+        "bias_told": head["bias_told"],
         **{name: value for name, value in whole.items() if name != "labels"},
         "unargmaxable": int((rows.codes == UNARGMAXABLE).sum()),
         "one_undecided": int((rows.one_argmaxable == "undecided").sum()),

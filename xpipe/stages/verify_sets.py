@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe import files
-from xpipe.argmaxability import Head, Verdicts, distinct_sets, find_dft_k, read_weights, state_head, verify_chunk
-from xpipe.argmaxability.head import check_weights
+from xpipe.argmaxability import Head, Verdicts, distinct_sets, find_dft_k, state_head, verify_chunk
+from xpipe.argmaxability.layer import NONE, read_layer
 from xpipe.argmaxability.verdicts import write_verdicts
 from xpipe.argmaxability.weights import tensor_names
 from xpipe.formats.parquet import read_about, read_split_labels
@@ -60,12 +60,15 @@ def state(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
     """A head's weights, checked, where every worker finds them; gives its size, and k where it begins with a DFT."""
     head = shared["heads"][unit["head"]]
     given = head["layer"] is None
-    W = read_weights(head["path"], head["key"])
-    has_bias = head["bias"] is not None and (given or head["bias_key"] in tensor_names(head["bias"]))
-    bias = read_weights(head["bias"], head["bias_key"]) if has_bias else None
-    check_weights(W, bias)
+    if given or head["bias_key"] in tensor_names(head["path"]):
+        W, bias, told = read_layer(head["path"], head["key"], head["bias"], head["bias_key"])
+    else:
+        W, bias, told = read_layer(head["path"], head["key"], NONE)
+    has_bias = bias is not None
     arrays = {"W": W} if bias is None else {"W": W, "bias": bias}
-    facts = {"n_labels": len(W), "d": W.shape[1], "has_bias": has_bias}
+    chosen_here = given and head["bias"] in (None, NONE) and head["bias_key"] is None
+    told = told if chosen_here else ""  # what was asked for needs no telling, and names of files are in no output
+    facts = {"n_labels": len(W), "d": W.shape[1], "has_bias": has_bias, "bias_told": told}
     k = find_dft_k(W) if (given or head["layer"] == "dft") and not has_bias else None
     return [entry_of(folder, _weights_path(head), packed(arrays))], facts | ({"k": k} if k else {})
 
