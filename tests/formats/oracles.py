@@ -5,6 +5,8 @@ Hold no checks of bad input: what must be refused is listed in the tests, case b
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -21,6 +23,8 @@ def parse_lines(
             content, hash_sign, _ = content.partition("#")
             if hash_sign and not content.strip(" \t"):
                 continue
+            if not hash_sign and re.fullmatch(rf"[ \t]+{index_base}:0", content):  # how an empty row is written
+                content = ""
         tokens = content.replace("\t", " ").split(" ")
         tokens = [token for token in tokens if token]
         chosen = []

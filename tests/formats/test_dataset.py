@@ -136,10 +136,10 @@ def test_an_emitted_dataset(tmp_path):
 
     (tmp_path / "split=train").mkdir()
     path = "split=train/part-00000.parquet"
-    write_dataset_part(
+    facts = write_dataset_part(
         str(tmp_path / path), np.arange(4), to_triple(X), to_triple(Y), n_features=3, n_labels=2, row_group=2
     )
-    about = {"n_features": 3, "n_labels": 2, "splits": {"train": {"rows": 4, "parts": [{"path": path}]}}}
+    about = {"n_features": 3, "n_labels": 2, "splits": {"train": {"rows": 4, "parts": [{"path": path, **facts}]}}}
     (tmp_path / "dataset.json").write_text(json.dumps(about))
     data = read_dataset(str(tmp_path))
     assert data.layout.format == "parquet"
@@ -182,10 +182,10 @@ def test_rows_dropped_from_one_file_are_dropped_from_all(make):
         ({"X__trn__npz": X, "Y__trn__npz": Y, "Y2__npz": Y2}, "no membership"),
         ({"train__txt": (X, Y), "labels__txt": "a\nb\n", "Yf__txt": "a\nb\n"}, "two files of label names"),
         ({"train__txt": (X, Y), "labels__txt": "a\n"}, "1 names for 2"),
-        ({"X__trn__npz": X, "Y__trn__npz": Y[:3]}, "features have 4 rows, Y 3"),
-        ({"X__trn__npz": X, "Y1__npz": Y1, "Y2__npz": Y2[:2]}, "membership (Y1) has 3 groups, group_labels (Y2) 2"),
-        ({"X__trn__npz": X, "Y1__npz": Y1[:3], "Y2__npz": Y2}, "features have 4 rows, Y1 3"),
-        ({"X__trn__npz": X, "Y__trn__npz": Y, "Y1__npz": Y1, "Y2__npz": Y2[:, :1]}, "labels have 2 columns"),
+        ({"X__trn__npz": X, "Y__trn__npz": Y[:3]}, "features has 4 rows, labels has 3 rows"),
+        ({"X__trn__npz": X, "Y1__npz": Y1, "Y2__npz": Y2[:2]}, "group_labels of train has 2, membership"),
+        ({"X__trn__npz": X, "Y1__npz": Y1[:3], "Y2__npz": Y2}, "features has 4 rows, membership has 3 rows"),
+        ({"X__trn__npz": X, "Y__trn__npz": Y, "Y1__npz": Y1, "Y2__npz": Y2[:, :1]}, "labels of train has 2, group"),
         ({"train__txt": (X, Y), "train_groups__txt": "0\n"}, "1 group ids for 4 samples"),
         ({"train__txt": (X, Y), "test__txt": (X[:, :2], Y)}, "train has 3, test has 2"),
         ({"train__txt": (X, Y), "test__txt": (X, Y[:, :1])}, "train has 2, test has 1"),

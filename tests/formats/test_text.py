@@ -151,7 +151,7 @@ def test_row_offsets_across_small_blocks(folder, monkeypatch):
     text = "".join(f"1 {i}:1\n" for i in range(30))
     source = open_body(folder, text, "xmc")
     wanted = row_offsets(source, 4)
-    monkeypatch.setattr(blocks.LineReader.__init__, "__defaults__", (None, 5))
+    monkeypatch.setattr(blocks.LineReader.__init__, "__defaults__", (None, 5, "the text"))
     found = row_offsets(source, 4)
     assert found[0].tolist() == wanted[0].tolist()
     assert found[1] == wanted[1] == 30

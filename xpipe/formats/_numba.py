@@ -67,7 +67,22 @@ def parse_lines(text, rules, state, feature_ends, features, values, label_ends, 
             state[POSITION] = position
             continue
 
-        if kind != SPARSE and byte != NEWLINE and byte != RETURN:
+        # ` 1:0` alone (` 0:0` where features count from 0) is how svmlight writes a row without labels and features
+        placeholder = (
+            kind == SVMLIGHT
+            and position > row_start
+            and byte == ZERO + index_base
+            and byte_at(text, position + 1) == COLON
+            and byte_at(text, position + 2) == ZERO
+            and (
+                byte_at(text, position + 3) == NEWLINE
+                or (byte_at(text, position + 3) == RETURN and byte_at(text, position + 4) == NEWLINE)
+            )
+        )
+        if placeholder:
+            position += 3
+        # labels begin a line: after a blank there are none, and what looks like one is a feature without its value
+        if kind != SPARSE and position == row_start and byte != NEWLINE and byte != RETURN:
             ordered = True
             last = np.int64(-1)
             while True:
@@ -217,7 +232,8 @@ def parse_lines(text, rules, state, feature_ends, features, values, label_ends, 
                     break
             for item in range(row_unsure, n_unsure):
                 unsure[item, 0] = row_feature + np.searchsorted(features[row_feature:feature], unsure[item, 2])
-        if status == OK and rules[BLANK_IS_ERROR] and feature == row_feature and label == row_label:
+        blank = feature == row_feature and label == row_label and not placeholder
+        if status == OK and rules[BLANK_IS_ERROR] and blank:
             status = BLANK_LINE
             token = row_start
         if status != OK:

@@ -6,10 +6,11 @@ Holds no grammar: what a line means is for `text` and its kernels.
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from xpipe import files
@@ -17,6 +18,9 @@ from xpipe.errors import DataError
 
 GZIP_MAGIC = b"\x1f\x8b"
 BLOCK_SIZE = 1 << 20  # bytes read at a time: a block and its parse stay in the processor's cache
+LONGEST_LINE = 1 << 28  # bytes of one line of unpacked text: a row of 20 million features
+DEFLATE_RATIO = 1032  # no deflate stream unpacks to more bytes than this for each of its own
+_UNREADABLE = (errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EIO, errno.ESTALE)  # of the path, not of a target
 
 
 @contextlib.contextmanager
@@ -35,14 +39,22 @@ def open_stream(path: str, *, start: int = 0, compressed: bool = False) -> Itera
             ) from error
         except PermissionError as error:
             raise DataError(f"{path} may not be read", why=str(error), fix="check its permissions") from error
-        except IsADirectoryError as error:
-            raise DataError(f"{path} is a folder, not a file", fix="read_dataset(dir) reads a folder") from error
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        except gzip.BadGzipFile as error:
+            raise _broken_gzip(path, error) from error
+        except OSError as error:
+            if error.errno not in _UNREADABLE:
+                raise
+            raise DataError("the file cannot be read", where=path, why=str(error), fix="check the path") from error
+        except (EOFError, zlib.error) as error:
             if not compressed:
                 raise
-            state = "cut short" if isinstance(error, EOFError) else "damaged"
-            fix = "copy or download it again; `gzip -t` tests it"
-            raise DataError(f"the gzip file is {state}", where=path, why=str(error), fix=fix) from error
+            raise _broken_gzip(path, error) from error
+
+
+def _broken_gzip(path: str, error: Exception) -> DataError:
+    state = "cut short" if isinstance(error, EOFError) else "damaged"
+    fix = "copy or download it again; `gzip -t` tests it"
+    return DataError(f"the gzip file is {state}", where=path, why=str(error), fix=fix)
 
 
 def is_compressed(path: str) -> bool:
@@ -71,23 +83,43 @@ def write_stream(path: str) -> Iterator[IO[bytes]]:
             yield packed  # type: ignore[misc]
 
 
-def decompress(path: str, target: str | IO[bytes]) -> None:
+def decompress(path: str, target: str | IO[bytes], check_lines: Callable[[int], None] | None = None) -> None:
     """Unpack a gzip file into another file or an open stream, a block at a time.
 
-    Raises DataError where it is cut short or damaged; a file named by `target` appears only when it is complete.
+    check_lines is told how many lines there are so far, and raises where they are too many: a few bytes can unpack to
+    a full disk. Raises DataError where the file is cut short or damaged, or has a line longer than LONGEST_LINE; a
+    file named by `target` appears only when it is complete.
     """
+    n_lines = run = 0  # run: bytes since the last newline
     with contextlib.ExitStack() as stack:
         plain = stack.enter_context(files.open_write(os.fspath(target))) if isinstance(target, str) else target
         packed = stack.enter_context(open_stream(path, compressed=True))
         while piece := packed.read(BLOCK_SIZE):
+            n_lines += piece.count(b"\n")
+            end = piece.rfind(b"\n")
+            run = run + len(piece) if end < 0 else len(piece) - end - 1
+            if run > LONGEST_LINE:
+                raise too_long(path, n_lines + 1)
+            if check_lines is not None:
+                check_lines(n_lines)
             plain.write(piece)
+
+
+def too_long(name: str, line: int | None = None) -> DataError:
+    """The error of a line without an end."""
+    return DataError(
+        f"a line of more than {LONGEST_LINE:,} bytes",
+        where=f"{name}:{line}" if line else name,
+        why="no row of real data is that long: the file may be binary, or its newlines are lost",
+        fix="look at it: `head -c 300`; lines end in \\n",
+    )
 
 
 class LineReader:
     """Gives whole lines of a stream, a block at a time; each block ends in a newline, added where the file has none."""
 
-    def __init__(self, stream: Any, n_bytes: int | None = None, block_size: int = BLOCK_SIZE):
-        self._stream, self._left, self._block_size = stream, n_bytes, block_size
+    def __init__(self, stream: Any, n_bytes: int | None = None, block_size: int = BLOCK_SIZE, name: str = "the text"):
+        self._stream, self._left, self._block_size, self._name = stream, n_bytes, block_size, name
         self._tail = b""
         self.newline_added = False  # after the last block: the file did not end in a newline
 
@@ -113,6 +145,8 @@ class LineReader:
             if end:
                 self._tail = bytes(memoryview(buffer)[end:filled])
                 return buffer, end
+            if filled > LONGEST_LINE:
+                raise too_long(self._name)
             buffer = _with_room(buffer, filled, self._block_size + 1)
 
 

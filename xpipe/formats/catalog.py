@@ -136,7 +136,7 @@ class Statistics:
 
 @dataclass
 class _Tally:
-    positives: np.ndarray
+    seen: np.ndarray  # labels with a positive, ascending: a header may declare more labels than memory can list
     rows: int = 0
     feature_entries: int = 0
     label_entries: int = 0
@@ -156,7 +156,7 @@ class StatisticsCounter:
         """Count some rows of a split; the order of the parts does not matter. Raises DataError where rows disagree."""
         if features.n_rows != labels.n_rows:
             raise DataError(f"features have {features.n_rows:,} rows, labels {labels.n_rows:,}", where=f"split {split}")
-        tally = self._tallies.setdefault(split, _Tally(np.zeros(self.n_labels, dtype=np.int64)))
+        tally = self._tallies.setdefault(split, _Tally(np.zeros(0, dtype=np.int32)))
         label_counts, feature_counts = np.diff(labels.indptr), np.diff(features.indptr)
         tally.rows += features.n_rows
         tally.feature_entries += int(feature_counts.sum())
@@ -164,14 +164,14 @@ class StatisticsCounter:
         tally.rows_without_labels += int(np.count_nonzero(label_counts == 0))
         tally.rows_without_features += int(np.count_nonzero(feature_counts == 0))
         used = labels.indices[labels.indptr[0] : labels.indptr[-1]]
-        positives = np.bincount(used, minlength=self.n_labels)
-        if len(positives) > self.n_labels:
+        largest = int(used.max(initial=-1))
+        if largest >= self.n_labels:
             raise DataError(
-                f"label {len(positives) - 1} is outside 0..{self.n_labels - 1}",
+                f"label {largest} is outside 0..{self.n_labels - 1}",
                 where=f"split {split}",
                 fix="give the number of labels the files really have",
             )
-        tally.positives += positives
+        tally.seen = np.union1d(tally.seen, used)
 
     def result(self) -> Statistics:
         """The statistics of everything added so far."""
@@ -182,12 +182,12 @@ class StatisticsCounter:
                 tally.label_entries,
                 tally.rows_without_labels,
                 tally.rows_without_features,
-                int(np.count_nonzero(tally.positives == 0)),
+                self.n_labels - len(tally.seen),
             )
             for split, tally in sorted(self._tallies.items(), key=_split_order)
         }
-        anywhere = sum((tally.positives for tally in self._tallies.values()), np.zeros(self.n_labels, dtype=np.int64))
-        return Statistics(self.n_features, self.n_labels, splits, int(np.count_nonzero(anywhere == 0)))
+        anywhere = np.unique(np.concatenate([np.zeros(0, np.int32), *(tally.seen for tally in self._tallies.values())]))
+        return Statistics(self.n_features, self.n_labels, splits, self.n_labels - len(anywhere))
 
 
 def statistics(splits: Mapping[str, tuple]) -> Statistics:

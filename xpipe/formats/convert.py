@@ -1,74 +1,122 @@
-"""One format to another: a folder or a file in, a folder with the target's usual names out. Works in memory."""
+"""One format to another: a folder or a file in, a folder with the target's usual names out. Works in memory.
+
+What the target has no place for is an error or a note, never left out silently.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
+import numpy as np
 import scipy.sparse as sp
 
 from xpipe import files
 from xpipe.errors import DataError
+from xpipe.formats.dataset import Dataset, Split, read_dataset
+from xpipe.formats.names import Names
+from xpipe.sparse import to_matrix, to_triple
 
 SHORT = {"train": "trn", "test": "tst", "dev": "dev"}
+WITHOUT_WEIGHTS = ("xmc", "svmlight")
 
 
-def convert(source: str, target: str, form: str, **reading: Any) -> list[str]:
+class Source(NamedTuple):
+    """What there is to write; `synthetic`: the marker file of a stand-in, or None."""
+
+    splits: dict[str, Split]
+    names: dict[str, Names]
+    synthetic: bytes | None
+    scores: bool  # label values are scores that xpipe found, not weights of the data
+
+
+def convert(source: str, target: str, form: str, *, notes: list[str] | None = None, **reading: Any) -> list[str]:
     """Write what `source` holds to the folder `target` as xmc, split, npz, svmlight or parquet; gives the paths.
 
-    source: a folder that read_dataset knows, or one XMC text or svmlight file (it becomes the split train).
-    reading: index_base, label_base, n_features, n_labels. What is written counts from 0, svmlight features from 1.
+    source: a folder that read_dataset knows, or one XMC text or svmlight file (it becomes the split train). reading:
+    index_base, label_base, n_features, n_labels; for folders also format, header, split_base. What is written counts
+    from 0, svmlight features from 1. notes: gets a sentence for everything that the target cannot say. Labels of
+    groups and label weights are never left out: where a format has no place for them, this raises DataError.
     """
     source, target = files.local(source), files.local(target)
+    notes = [] if notes is None else notes
     if files.is_folder(target) and files.listing(target):
         raise DataError(
             f"{target} is not empty",
             why="files of two formats in one folder cannot be told apart",
             fix="give a new folder",
         )
-    splits, names = _read(source, reading)
-    written = []
-    for split, matrices in splits.items():
-        for name, matrix in matrices.items():
-            written += _write(target, split, name, matrix, matrices, form)
-    for name, lines in names.items():
-        path = files.join(target, f"{name}.txt")
-        files.write_bytes(path, "".join(f"{line}\n" for line in lines).encode())
+    found = _read_folder(source, notes, reading) if files.is_folder(source) else _read_file(source, reading)
+    if form in WITHOUT_WEIGHTS and found.scores:
+        found = found._replace(splits={name: _without_scores(split) for name, split in found.splits.items()})
+        notes.append(f"label scores are left out: {form} has no place for them; split, npz and parquet keep them")
+    os.makedirs(target, exist_ok=True)
+    written: list[str] = []
+    for split, content in found.splits.items():
+        written += _write_split(target, split, content, form)
+        written += [_write_text(target, name, lines) for name, lines in _texts_of(split, content)]
+    for key, names in found.names.items():
+        written.append(_write_text(target, f"{key}.txt", _name_lines(names, key)))
+    if found.synthetic is not None:
+        path = files.join(target, "SYNTHETIC.json")
+        files.write_bytes(path, found.synthetic)
         written.append(path)
+    if form == "svmlight":
+        some = next(iter(found.splits.values()))
+        sizes = f"n_features {some.X.shape[1]}, n_labels {some.Y.shape[1] if some.Y is not None else 0}"
+        notes.append(f"svmlight files do not say how wide they are; to read them give {sizes}, index_base 1")
     return written
 
 
-def _read(source: str, reading: dict) -> tuple[dict[str, dict[str, sp.csr_matrix]], dict[str, list[str]]]:
-    if files.is_folder(source):
-        from xpipe.formats.dataset import read_dataset
+def _read_folder(source: str, notes: list[str], reading: dict) -> Source:
+    dataset = read_dataset(source, **reading)
+    found = {"labels": dataset.label_names, "features": dataset.feature_names}
+    marker = files.join(source, "SYNTHETIC.json")
+    synthetic = None
+    if dataset.synthetic:
+        synthetic = files.read_bytes(marker) if files.exists(marker) else b'{"SYNTHETIC": "rows of a stand-in"}\n'
+    scores = False
+    if dataset.layout.format == "parquet":
+        scores = _is_scored(dataset)
+        notes.append("of an emitted dataset rows, labels and names are written; not its sample numbers, propensities "
+                     "and provenance, nor label vectors, which stay in the source")  # fmt: skip
+    return Source(dataset.splits, {key: each for key, each in found.items() if each is not None}, synthetic, scores)
 
-        dataset = read_dataset(source, **reading)
-        splits = {}
-        for name, split in dataset.splits.items():
-            given = {"X": split.X, "Y": split.Y, "Y1": split.Y1, "Y2": split.Y2}
-            splits[name] = {key: matrix for key, matrix in given.items() if matrix is not None}
-        found = {"labels": dataset.label_names, "features": dataset.feature_names}
-        return splits, {key: names.names for key, names in found.items() if names is not None}
+
+def _is_scored(dataset: Dataset) -> bool:
+    return any(split.Y is not None and (split.Y.data != 1).any() for split in dataset.splits.values())
+
+
+def _read_file(source: str, reading: dict) -> Source:
     from xpipe.formats.svmlight import read_svmlight
     from xpipe.formats.xmc_text import read_xmc
 
+    options = {key: value for key, value in reading.items() if key not in ("format", "header", "split_base")}
     stem = source.removesuffix(".gz")
     if stem.endswith((".svm", ".svmlight", ".libsvm")):
-        X, Y = read_svmlight(source, **reading)
+        X, Y = read_svmlight(source, **options)
     else:
-        X, Y = read_xmc(source, header=not (reading.get("n_features") and reading.get("n_labels")), **reading)
-    return {"train": {"X": X, "Y": Y}}, {}
+        sized = options.get("n_features") and options.get("n_labels")
+        X, Y = read_xmc(source, header=bool(reading.get("header", True) and not sized), **options)
+    return Source({"train": Split(X, Y, None, None, None, None, np.arange(X.shape[0]))}, {}, None, False)
 
 
-def _write(target: str, split: str, name: str, matrix: sp.csr_matrix, matrices: dict, form: str) -> list[str]:
-    """The file(s) of one matrix; X and Y share a file in xmc and svmlight, groups always have their own."""
+def _without_scores(split: Split) -> Split:
+    from dataclasses import replace
+
+    assert split.Y is not None
+    triple = to_triple(split.Y)
+    return replace(split, Y=to_matrix(triple._replace(values=np.ones_like(triple.values)), split.Y.shape[1]))
+
+
+def _write_split(target: str, split: str, content: Split, form: str) -> Iterator[str]:
+    """The files of a split's matrices; X and Y share a file in xmc and svmlight, groups always have their own."""
     from xpipe.formats import write_sparse, write_svmlight, write_xmc
 
-    combined = form in ("xmc", "svmlight")
-    if combined and name == "Y":
-        return []
-    os.makedirs(target, exist_ok=True)
-    if combined and name == "X":
+    given = {"X": content.X, "Y": content.Y, "Y1": content.Y1, "Y2": content.Y2}
+    matrices: dict[str, sp.csr_matrix] = {key: matrix for key, matrix in given.items() if matrix is not None}
+    if form in WITHOUT_WEIGHTS:
         if "Y" not in matrices:
             raise DataError(
                 f"the {split} split has no labels of single samples",
@@ -76,14 +124,49 @@ def _write(target: str, split: str, name: str, matrix: sp.csr_matrix, matrices: 
                 fix="--to npz or split",
             )
         path = files.join(target, f"{split}.{'txt' if form == 'xmc' else 'svm'}")
+        X, Y = matrices.pop("X"), matrices.pop("Y")
         if form == "xmc":
-            write_xmc(path, matrix, matrices["Y"])
+            write_xmc(path, X, Y)
         else:
-            write_svmlight(path, matrix, matrices["Y"], index_base=1)
-        return [path]
-    names = {"X": "X_Xf", "Y": "X_Y", "Y1": "X_Y1", "Y2": "Y2"}
+            write_svmlight(path, X, Y, index_base=1)
+        yield path
+    stems = {"X": "X_Xf", "Y": "X_Y", "Y1": "X_Y1", "Y2": "Y2"}
     ending = {"npz": "npz", "parquet": "parquet"}.get(form)
-    file_name = f"{name}.{SHORT[split]}.{ending}" if ending else f"{SHORT[split]}_{names[name]}.txt"
-    path = files.join(target, file_name)
-    write_sparse(path, matrix)
-    return [path]
+    for name, matrix in matrices.items():
+        file_name = f"{name}.{SHORT[split]}.{ending}" if ending else f"{SHORT[split]}_{stems[name]}.txt"
+        path = files.join(target, file_name)
+        write_sparse(path, matrix)
+        yield path
+
+
+def _texts_of(split: str, content: Split) -> Iterator[tuple[str, list[str]]]:
+    """(name, lines) of what stands beside a split in every format: group ids without labels, filter pairs."""
+    if content.groups is not None:
+        ids = np.full(content.groups.shape[0], -1)
+        ids[np.repeat(np.arange(len(ids)), np.diff(content.groups.indptr))] = content.groups.indices
+        yield f"{split}_groups.txt", [str(group) for group in ids.tolist()]
+    if content.filter_labels is not None:
+        yield f"filter_labels_{split}.txt", [f"{row} {label}" for row, label in content.filter_labels.tolist()]
+
+
+def _name_lines(names: Names, key: str) -> list[str]:
+    """Lines that read back as these names. Raises DataError where a name holds what ends a line."""
+    ids = names.ids
+    lines = names.names if ids is None else [f"{old}\t{name}" for old, name in zip(ids, names.names, strict=True)]
+    for number, line in enumerate(lines):
+        if "\n" in line or line.endswith("\r") or (number == 0 and line.startswith("\ufeff")):
+            raise DataError(
+                f"the name {line[:60]!r} cannot stand on a line", where=f"{key} {number}", fix="rename it in the source"
+            )
+    if ids is None and lines and all("\t" in line for line in lines):
+        raise DataError(
+            "every name has a tab, so that what stands before it would be read as an id", where=key,
+            fix="rename one of them in the source",
+        )  # fmt: skip
+    return lines
+
+
+def _write_text(target: str, name: str, lines: list[str]) -> str:
+    path = files.join(target, name)
+    files.write_bytes(path, "".join(f"{line}\n" for line in lines).encode(errors="surrogatepass"))
+    return path

@@ -14,10 +14,11 @@ import scipy.sparse as sp
 
 from xpipe import files
 from xpipe.errors import DataError
+from xpipe.formats.fitting import filters_beside, fit_together, index_base_of, is_group_ids, names_beside
 from xpipe.formats.layout import Layout, SplitFiles, recognise
-from xpipe.formats.names import Names, is_id_list, read_filter_labels, read_group_ids, read_index_split, read_names
+from xpipe.formats.names import Names, read_group_ids, read_index_split
 from xpipe.formats.source import Reject
-from xpipe.sparse import check_shapes, to_matrix
+from xpipe.sparse import to_matrix
 
 __all__ = ["Dataset", "Layout", "Split", "read_dataset", "recognise"]
 
@@ -86,6 +87,7 @@ def read_dataset(
     n_labels, header, on_bad_row, rejects, threads: as in read_xmc; a row dropped from one file of a split is dropped
     from all. split_base and split_column: `base` and `column` of read_index_split, for NAME_data.txt with its splits.
     """
+    folder = files.local(str(folder))
     layout = recognise(folder, format=format)
     log.info(layout.sentence)
     if on_bad_row == "drop" and rejects is None:
@@ -102,82 +104,100 @@ def read_dataset(
         "split_column": split_column,
         "threads": threads,
     }
-    splits = {name: _read_split(layout, name, split, options) for name, split in layout.splits.items()}
-    _check_widths(layout, splits)
-    names: dict[str, Names | None] = {}
-    some = next(iter(splits.values()))
-    labels = some.Y if some.Y is not None else some.Y2
-    widths = {"label_names": None if labels is None else labels.shape[1], "feature_names": some.X.shape[1]}
-    for role, width in widths.items():
-        name = getattr(layout, role)
-        path = files.join(layout.folder, name or "")
-        names[role] = read_names(path, count=width, encoding=names_encoding) if name else None
+    facts: dict[str, dict] = {}
+    splits = {name: _read_split(layout, name, split, options, facts) for name, split in layout.splits.items()}
+    shape = fit_together(layout.folder, facts)
+    names = names_beside(layout.folder, layout, shape, names_encoding)
+    if layout.format == "parquet":
+        names |= _emitted_names(layout.folder)
     return Dataset(
         train=splits.get("train"),
         test=splits.get("test"),
         dev=splits.get("dev"),
-        label_names=names["label_names"],
-        feature_names=names["feature_names"],
+        label_names=names.get("labels"),
+        feature_names=names.get("features"),
         layout=layout,
         synthetic=layout.synthetic,
     )
 
 
-def _read_split(layout: Layout, name: str, split: SplitFiles, options: dict[str, Any]) -> Split:
+def _read_split(layout: Layout, name: str, split: SplitFiles, options: dict[str, Any], facts: dict[str, dict]) -> Split:
+    """One split; `facts` get what `fit_together` needs of each of its files."""
+
     def path(file_name: str) -> str:
         return files.join(layout.folder, file_name)
+
+    def fact(role: str, piece: _Piece, **more: Any) -> None:
+        facts[f"{name}-{role}"] = {"rows": piece.n_rows, "columns": piece.matrix.shape[1], **more}
 
     if layout.format == "parquet":
         from xpipe.formats.parquet import read_split
 
         X, Y = read_split(layout.folder, name)
+        facts[f"{name}-emitted"] = {"rows": X.shape[0], "columns": X.shape[1], "labels": Y.shape[1]}
         return Split(X, Y, None, None, None, None, np.arange(X.shape[0]))
-    labels: _Piece | None
+    chosen = None
+    labels: _Piece | None = None
     if split.samples is not None:
         features, labels = _read_samples(path(split.samples), layout.format, options)
+        if split.rows:
+            chosen = _chosen_rows(path(split.rows), features.n_rows, options)
+            features, labels = _choose(features, chosen), _choose(labels, chosen)
+        fact("samples", features, labels=labels.matrix.shape[1])
     else:
-        features = _read_matrix(path(str(split.features)), options, options["index_base"])
-        labels = _read_matrix(path(split.labels), options, options["label_base"]) if split.labels else None
-    group_labels = membership = groups = None
+        features = _read_matrix(path(str(split.features)), options, "features")
+        fact("features", features)
+    if split.labels:
+        labels = _read_matrix(path(split.labels), options, "labels")
+        fact("labels", labels)
+    group_labels = None
     if split.group_labels:  # a group left out would renumber the others: a bad row here is always an error
-        strict = {**options, "drop": False}
-        group_labels = _read_matrix(path(split.group_labels), strict, options["label_base"]).matrix
-    ids = split.group_ids
-    if split.membership and is_id_list(path(split.membership)):
-        ids = split.membership
-    elif split.membership:
-        membership, ids = _read_matrix(path(split.membership), options, 0), None
-    if ids:
+        group_piece = _read_matrix(path(split.group_labels), {**options, "drop": False}, "group_labels")
+        fact("group_labels", group_piece)
+        group_labels = group_piece.matrix
+    groups, role = None, "membership" if split.membership else "group_ids"
+    file_of_groups = split.membership or split.group_ids
+    if file_of_groups and is_group_ids(role, path(file_of_groups)):
         n_groups = None if group_labels is None else group_labels.shape[0]
-        read = read_group_ids(path(ids), n_rows=features.n_rows, n_groups=n_groups)
-        piece = _Piece(read, np.arange(read.shape[0]), read.shape[0])
-        membership, groups = (piece, None) if group_labels is not None else (None, piece)
-    pieces = {"Y": labels, "Y1": membership, "groups": groups}
-    for what, other in pieces.items():
-        if other is not None and other.n_rows != features.n_rows:
-            raise DataError(
-                "the files do not fit each other",
-                where=f"{layout.folder}, split {name}",
-                why=f"features have {features.n_rows:,} rows, {what} {other.n_rows:,}",
-                fix="X, Y and Y1 have one row a sample",
-            )
+        read = read_group_ids(path(file_of_groups), n_rows=features.n_rows, n_groups=n_groups)
+        groups = _Piece(read, np.arange(read.shape[0]), read.shape[0])
+        fact(role, groups, mode="ids")
+    elif file_of_groups:
+        groups = _read_matrix(path(file_of_groups), options, role)
+        fact(role, groups)
+    fit_together(layout.folder, {unit: found for unit, found in facts.items() if unit.startswith(name + "-")})
     kept = features.samples
-    for other in pieces.values():
+    for other in (labels, groups):
         if other is not None:
             kept = np.intersect1d(kept, other.samples, assume_unique=True)
-    if split.rows:
-        chosen = _chosen_rows(path(split.rows), features.n_rows, options)
-        kept = chosen[np.isin(chosen, kept)]
-    matrices = {what: _at(other, kept) for what, other in pieces.items()}
-    X = _at(features, kept)
+    X, Y, membership = _at(features, kept), _at(labels, kept), _at(groups, kept)
     assert X is not None
-    Y, Y1 = matrices["Y"], matrices["Y1"]
-    check_shapes(X, Y=Y, Y1=Y1, Y2=group_labels)
-    filters = None
-    if split.filter_labels:
-        width = Y.shape[1] if Y is not None else None
-        filters = _renumber(read_filter_labels(path(split.filter_labels), n_rows=features.n_rows, n_labels=width), kept)
-    return Split(X, Y, Y1, group_labels, matrices["groups"], filters, kept)
+    n_labels = next(matrix.shape[1] for matrix in (Y, group_labels) if matrix is not None)
+    filters = filters_beside(layout.folder, split, features.n_rows, n_labels)
+    return Split(
+        X,
+        Y,
+        membership if group_labels is not None else None,
+        group_labels,
+        membership if group_labels is None else None,
+        None if filters is None else _renumber(filters, kept),
+        kept if chosen is None else chosen[kept],
+    )
+
+
+def _emitted_names(folder: str) -> dict[str, Names]:
+    """Names of an emitted dataset's labels, with the numbers they had before, where those differ."""
+    from xpipe.formats.emitted import read_about, read_label_table
+
+    if "labels" not in read_about(folder):
+        return {}
+    table = read_label_table(folder)
+    renumbered = not np.array_equal(table.original, np.arange(len(table.original)))
+    if table.names is None and not renumbered:
+        return {}
+    given = table.names or [None] * len(table.original)
+    names = [f"label {old}" if name is None else name for name, old in zip(given, table.original.tolist(), strict=True)]
+    return {"labels": Names(names, [str(old) for old in table.original.tolist()] if renumbered else None)}
 
 
 def _read_samples(path: str, form: str, options: dict[str, Any]) -> tuple[_Piece, _Piece]:
@@ -193,7 +213,7 @@ def _read_samples(path: str, form: str, options: dict[str, Any]) -> tuple[_Piece
     )
 
 
-def _read_matrix(path: str, options: dict[str, Any], base: int) -> _Piece:
+def _read_matrix(path: str, options: dict[str, Any], role: str) -> _Piece:
     if path.endswith((".npz", ".parquet")):
         from xpipe.formats.sparse_text import read_sparse
 
@@ -201,6 +221,7 @@ def _read_matrix(path: str, options: dict[str, Any], base: int) -> _Piece:
         return _Piece(matrix, np.arange(matrix.shape[0]), matrix.shape[0])
     from xpipe.formats.text import open_text
 
+    base = index_base_of(role, options["index_base"], options["label_base"])
     source = open_text(path, "sparse", header=True, index_base=base)
     rows, n_rows = _parse(source, options)
     return _Piece(to_matrix(rows.features, source.n_features), rows.samples, n_rows)
@@ -225,6 +246,13 @@ def _chosen_rows(path: str, n_rows: int, options: dict[str, Any]) -> np.ndarray:
     return read_index_split(path, base=options["split_base"], column=options["split_column"], n_rows=n_rows)
 
 
+def _choose(piece: _Piece, chosen: np.ndarray) -> _Piece:
+    """The rows an index split names, numbered by their place in it; dropped ones are missing."""
+    there = np.isin(chosen, piece.samples)
+    rows = np.searchsorted(piece.samples, chosen[there])
+    return _Piece(sp.csr_matrix(piece.matrix[rows]), np.flatnonzero(there), len(chosen))
+
+
 def _at(piece: _Piece | None, kept: np.ndarray) -> sp.csr_matrix | None:
     """The rows of a piece that come from the file's rows `kept`."""
     if piece is None or np.array_equal(piece.samples, kept):
@@ -241,16 +269,3 @@ def _renumber(pairs: np.ndarray, kept: np.ndarray) -> np.ndarray:
     position[kept] = np.arange(len(kept))
     rows = position[pairs[:, 0]]
     return np.column_stack([rows, pairs[:, 1]])[rows >= 0]
-
-
-def _check_widths(layout: Layout, splits: dict[str, Split]) -> None:
-    for what, name in (("X", "features"), ("Y", "labels"), ("Y2", "labels")):
-        matrices = {split: getattr(value, what) for split, value in splits.items()}
-        widths = {split: matrix.shape[1] for split, matrix in matrices.items() if matrix is not None}
-        if len(set(widths.values())) > 1:
-            raise DataError(
-                f"the splits do not have the same number of {name}",
-                where=layout.folder,
-                why=", ".join(f"{split} has {width:,}" for split, width in widths.items()),
-                fix="correct the headers: all splits must count the same features and labels",
-            )

@@ -39,6 +39,13 @@ def explain(source, status: int, line: bytes, token: int, *, first_line: bool = 
         found = _explain_labels(source, text)
     else:
         found = _explain_feature(source, text)
+    if source.kind != "sparse" and b":" not in text and text and line[:1] in (b" ", b"\t") and not line[:token].strip():
+        found = (
+            text,
+            "a label after a space",
+            "a row that begins with a space has no labels: its features follow at once",
+            "remove the space before the labels, or add the ':' and value of a feature",
+        )
     shown, reason, why, fix = found
     if first_line and re.fullmatch(rb"\s*\d+(\s+\d+){1,2}\s*", line):
         why, fix = "the first line looks like a header", "say so: header=True"
@@ -54,10 +61,14 @@ def bad_row(source, line_number: int, found: Diagnosis, *, cut: bool = False) ->
     return DataError(found.reason, where=where, why=why, fix=found.fix)
 
 
-def row_count(source, n_rows: int, blank_lines: list[int]) -> DataError:
-    """The error of a file whose number of rows is not the one promised; blank_lines: line numbers of the first ones."""
+def row_count(source, n_rows: int, blank_lines: list[int], *, at_least: bool = False) -> DataError:
+    """The error of a file whose number of rows is not the one promised; blank_lines: line numbers of the first ones.
+
+    at_least: reading stopped at these rows, and there may be more.
+    """
     promised = "the header says" if source.first_line > 1 else "n_samples says"
-    why = f"{promised} {source.n_rows:,} rows, the file has {n_rows:,}"
+    found = f"at least {n_rows:,}" if at_least else f"{n_rows:,}"
+    why = f"{promised} {source.n_rows:,} rows, the file has {found}"
     if blank_lines:
         lines = ", ".join(str(line) for line in blank_lines)
         why += f"; blank lines count as rows without labels and features: line {lines}" + (
@@ -70,7 +81,7 @@ def row_count(source, n_rows: int, blank_lines: list[int]) -> DataError:
     else:
         fix = "correct the number, or remove the rows that do not belong"
     where = f"{source.name}:1" if source.first_line > 1 else source.name
-    return DataError(f"{n_rows:,} rows instead of {source.n_rows:,}", where=where, why=why, fix=fix)
+    return DataError(f"{found} rows instead of {source.n_rows:,}", where=where, why=why, fix=fix)
 
 
 def shorten(raw: bytes, length: int) -> str:

@@ -73,6 +73,17 @@ def check_widths(source) -> None:
             )
 
 
+def check_rows(source, most_bytes: int) -> None:
+    """Raise DataError where the file has not even a newline for each row promised; most_bytes: of the unpacked text."""
+    if source.n_rows is not None and source.n_rows > most_bytes:
+        raise DataError(
+            f"{source.n_rows:,} rows cannot be in a file of {source.size:,} bytes",
+            where=f"{source.name}:1" if source.first_line > 1 else source.name,
+            why=f"every row takes a byte at least, and there are at most {most_bytes:,}",
+            fix="the file may have been cut short: copy it again, or correct the number",
+        )
+
+
 def missing_sizes(source, given: dict[str, int | None], n_features: int, n_labels: int) -> DataError:
     """The error of a headerless file without sizes; n_features, n_labels: one more than the largest index in it."""
     needs, seen = [], []

@@ -174,6 +174,11 @@ def _check_complete(folder: str, split: str, roles: dict[str, str]) -> None:
         missing.append("labels (or membership and group_labels)")
     if "membership" in have and "group_labels" not in have:
         missing.append("group_labels (Y2), which belong to membership (Y1)")
+    if "group_labels" in have and {"membership", "group_ids"} <= have:
+        raise DataError(
+            f"two files of groups for {split}: {roles['membership']} and {roles['group_ids']}", where=folder,
+            fix="move one of them away: which one is meant is not guessed",
+        )  # fmt: skip
     if "group_labels" in have and not grouped:
         missing.append("membership (Y1), which belongs to group_labels (Y2)")
     if missing:
@@ -186,13 +191,18 @@ def _check_complete(folder: str, split: str, roles: dict[str, str]) -> None:
 
 
 def _emitted(folder: str, found: list[str]) -> Layout:
-    from xpipe.formats.parquet import read_about
+    from xpipe.formats.emitted import read_about
 
-    splits = {split: SplitFiles(samples=f"split={split}") for split in read_about(folder)["splits"]}
-    return _layout(folder, found, "parquet", splits)
+    about = read_about(folder)
+    if not about["splits"]:
+        raise DataError("an emitted dataset without splits", where=folder, fix="emit the dataset again")
+    splits = {split: SplitFiles(samples=f"split={split}") for split in SPLITS if split in about["splits"]}
+    return _layout(folder, found, "parquet", splits, synthetic=bool(about.get("synthetic")))
 
 
-def _layout(folder: str, found: list[str], form: str, splits: dict[str, SplitFiles]) -> Layout:
+def _layout(
+    folder: str, found: list[str], form: str, splits: dict[str, SplitFiles], *, synthetic: bool = False
+) -> Layout:
     chosen: dict[str, str | None] = {}
     for role, spellings in _NAMES.items():
         there = [name for name in found if name.removesuffix(".gz") in spellings]
@@ -203,7 +213,7 @@ def _layout(folder: str, found: list[str], form: str, splits: dict[str, SplitFil
                 fix="move one of them away",
             )
         chosen[role] = there[0] if there and form != "parquet" else None
-    synthetic = "SYNTHETIC.json" in found
+    synthetic = synthetic or "SYNTHETIC.json" in found
     parts = "; ".join(f"{split}: {_describe(split_files)}" for split, split_files in splits.items())
     names = [name for name in chosen.values() if name]
     sentence = f"{folder} holds {FORMATS[form]}: {parts}" + (f"; names in {', '.join(names)}" if names else "")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ from xpipe import files
 from xpipe.errors import DataError
 from xpipe.formats.blocks import BLOCK_SIZE, is_compressed, open_stream
 from xpipe.sparse import Triple, to_matrix
+
+LONGEST = 1 << 24  # bytes of one line: names and numbers are short
 
 
 class Names(NamedTuple):
@@ -34,6 +37,8 @@ def read_names(path: str, *, count: int | None = None, encoding: str = "utf-8") 
     """
     lines = []
     for number, raw in _lines(path):
+        if count is not None and number > count:
+            raise _too_many(path, f"more than {count:,} names for {count:,} labels or features", number)
         try:
             lines.append(raw.decode(encoding))
         except UnicodeDecodeError as error:
@@ -59,23 +64,27 @@ def read_filter_labels(path: str, *, n_rows: int | None = None, n_labels: int | 
 
     Raises DataError for lines that are no pair and for rows and labels beyond the shapes given.
     """
-    pairs = []
+    pairs = array("q")
+    most = None if n_rows is None or n_labels is None else n_rows * n_labels
     for number, raw in _lines(path):
+        if most is not None and number > most:
+            raise _too_many(path, f"more than {most:,} pairs of {n_rows:,} rows and {n_labels:,} labels", number)
         tokens = raw.split()
         if len(tokens) != 2 or not all(token.isdigit() for token in tokens):
             raise _bad_line(path, number, raw, "a line must be `row label`, two whole numbers")
-        pairs.append((_whole_number(path, number, tokens[0]), _whole_number(path, number, tokens[1])))
-    array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        pairs.append(_whole_number(path, number, tokens[0]))
+        pairs.append(_whole_number(path, number, tokens[1]))
+    found = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     for column, (name, width) in enumerate((("row", n_rows), ("label", n_labels))):
-        beyond = np.flatnonzero(array[:, column] >= (2**63 - 1 if width is None else width))
+        beyond = np.flatnonzero(found[:, column] >= (2**63 - 1 if width is None else width))
         if len(beyond):
             line = int(beyond[0])
             raise DataError(
-                f"{name} {array[line, column]} is beyond the last one, {(width or 0) - 1}",
+                f"{name} {found[line, column]} is beyond the last one, {(width or 0) - 1}",
                 where=f"{path}:{line + 1}",
                 fix="check that the file belongs to this split; it counts from 0",
             )
-    return array
+    return found
 
 
 def read_index_split(path: str, *, base: int, column: int = 0, n_rows: int | None = None) -> np.ndarray:
@@ -86,8 +95,10 @@ def read_index_split(path: str, *, base: int, column: int = 0, n_rows: int | Non
     """
     if base not in (0, 1):
         raise DataError(f"base must be 0 or 1, not {base!r}", fix="say how the file counts: it is never guessed")
-    rows, width = [], None
+    rows, width = array("q"), None
     for number, raw in _lines(path):
+        if n_rows is not None and number > n_rows:
+            raise _too_many(path, f"more than {n_rows:,} lines for {n_rows:,} rows", number)
         tokens = raw.split()
         width = len(tokens) if width is None else width
         if not tokens or len(tokens) != width or not all(token.isdigit() for token in tokens):
@@ -105,12 +116,12 @@ def read_index_split(path: str, *, base: int, column: int = 0, n_rows: int | Non
                 fix="check `base`, and that the file belongs to this dataset",
             )
         rows.append(row)
-    array = np.array(rows, dtype=np.int64)
-    kinds, first = np.unique(array, return_index=True)
-    if len(kinds) < len(array):
-        line = int(np.setdiff1d(np.arange(len(array)), first)[0])
-        raise DataError(f"row {array[line] + base} comes twice", where=f"{path}:{line + 1}", fix="name each row once")
-    return array
+    found = np.array(rows, dtype=np.int64)
+    kinds, first = np.unique(found, return_index=True)
+    if len(kinds) < len(found):
+        line = int(np.setdiff1d(np.arange(len(found)), first)[0])
+        raise DataError(f"row {found[line] + base} comes twice", where=f"{path}:{line + 1}", fix="name each row once")
+    return found
 
 
 def read_group_ids(
@@ -121,8 +132,10 @@ def read_group_ids(
     n_groups=None makes as many groups as the largest id asks for. Raises DataError for anything else on a line, ids out
     of range, and a number of lines that is not n_rows.
     """
-    ids = []
+    ids = array("q")
     for number, raw in _lines(path):
+        if n_rows is not None and number > n_rows:
+            raise _too_many(path, f"more than {n_rows:,} group ids for {n_rows:,} samples", number)
         token = raw.strip()
         if token in (b"", b"-1"):
             ids.append(-1)
@@ -143,24 +156,31 @@ def read_group_ids(
             where=path,
             fix="one id a line, one line a sample; -1 for no group",
         )
-    array = np.array(ids, dtype=np.int64)
-    inside = array >= 0
+    found = np.array(ids, dtype=np.int64)
+    inside = found >= 0
     indptr = np.concatenate([[0], np.cumsum(inside)]).astype(np.int64)
-    width = int(array.max(initial=-1)) + 1 if n_groups is None else n_groups
-    return to_matrix(Triple(indptr, array[inside].astype(np.int32), np.ones(indptr[-1], np.float32)), width)
+    width = int(found.max(initial=-1)) + 1 if n_groups is None else n_groups
+    return to_matrix(Triple(indptr, found[inside].astype(np.int32), np.ones(indptr[-1], np.float32)), width)
 
 
-def read_membership(path: str, *, samples: np.ndarray | None = None) -> sp.csr_matrix:
+def read_membership(path: str, *, samples: np.ndarray | None = None, n_rows: int | None = None) -> sp.csr_matrix:
     """Membership (Y1) from one group id a line, or from any file of read_sparse, told apart by the first line.
 
-    `samples` int64: the rows of the file that are wanted, in their order (those kept by an earlier reading).
+    n_rows: rows the file must have. `samples` int64: the rows of the file that are wanted, in their order (those kept
+    by an earlier reading).
     """
     if is_id_list(path):
-        membership = read_group_ids(path)
+        membership = read_group_ids(path, n_rows=n_rows)
     else:
         from xpipe.formats.sparse_text import read_sparse
 
         membership = read_sparse(path)
+    if n_rows is not None and membership.shape[0] != n_rows:
+        raise DataError(
+            f"membership has {membership.shape[0]:,} rows for {n_rows:,} samples",
+            where=path,
+            fix="one row a sample of the training file",
+        )
     if samples is None:
         return membership
     if len(samples) and int(samples.max()) >= membership.shape[0]:
@@ -190,6 +210,11 @@ def _lines(path: str) -> Iterator[tuple[int, bytes]]:
         while piece := stream.read(BLOCK_SIZE):
             lines = (tail + piece).split(b"\n")  # not splitlines(): a name may hold other line ends
             tail = lines.pop()
+            if len(tail) > LONGEST:
+                raise DataError(
+                    f"a line of more than {LONGEST:,} bytes", where=f"{path}:{number + len(lines) + 1}",
+                    why="one name or number stands on a line", fix="look at it: `head -c 300`; lines end in \\n",
+                )  # fmt: skip
             for line in lines:
                 number += 1
                 yield number, _plain(line, number)
@@ -208,6 +233,11 @@ def _whole_number(path: str, line: int, token: bytes) -> int:
             f"a number of {len(token)} digits", where=f"{path}:{line}", fix="two numbers may have run together"
         )
     return int(token)
+
+
+def _too_many(path: str, what: str, line: int) -> DataError:
+    """More lines than there are things to name; the rest of the file is left alone."""
+    return DataError(what, where=f"{path}:{line}", fix="check that the file belongs to this dataset")
 
 
 def _bad_line(path: str, number: int, raw: bytes, why: str) -> DataError:

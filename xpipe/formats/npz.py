@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +14,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from xpipe import npy_header
 from xpipe.errors import DataError
 from xpipe.formats.blocks import open_stream, write_stream
+from xpipe.formats.npz_arrays import assemble
 from xpipe.sparse import Triple, canonical
 
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can hold: files must not depend on the clock
@@ -26,46 +27,18 @@ PIECE = 1 << 20  # entries written at a time
 def read_npz(path: str) -> sp.csr_matrix:
     """A canonical float32 CSR matrix from a file of scipy.sparse.save_npz (any of its formats).
 
-    Raises DataError for object arrays (they would run code when loaded), damaged files and indices out of range.
+    Raises DataError for object arrays (they would run code when loaded), damaged files, arrays that do not fit each
+    other, and matrices that memory cannot hold.
     """
     path = os.fspath(path)
+    with open_stream(path) as stream:
+        arrays = npy_header.read_npz(stream, path)
     try:
-        with open_stream(path) as stream:
-            if stream.read(2) != b"PK":
-                raise zipfile.BadZipFile("it does not start as a zip file does")
-            stream.seek(0)
-            matrix = sp.load_npz(stream)
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
-        if "pickle" in str(error) or "Object arrays" in str(error):
-            raise DataError(
-                "the npz file holds object arrays",
-                where=path,
-                why="they are pickles, which can run any code when they are loaded",
-                fix="write the matrix again with scipy.sparse.save_npz",
-            ) from error
+        return canonical(assemble(arrays, path), path)
+    except (MemoryError, OverflowError) as error:
         raise DataError(
-            "this is not a sparse matrix in npz",
-            where=path,
-            why=str(error),
-            fix="write it with scipy.sparse.save_npz; if that was done, copy it again: it may be cut short",
+            "memory cannot hold the matrix this file declares", where=path, why=str(error), fix="check its shape"
         ) from error
-    if matrix.format in ("csr", "csc"):
-        _check_compressed(matrix, path)
-    return canonical(matrix, path)
-
-
-def _check_compressed(matrix, path: str) -> None:
-    """Refuse indptr and indices that compiled code would follow out of its arrays."""
-    n_major, n_minor = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
-    indptr, indices = matrix.indptr, matrix.indices
-    fits = len(indptr) == n_major + 1 and indptr[0] == 0 and indptr[-1] <= len(indices) == len(matrix.data)
-    if not fits or np.any(np.diff(indptr) < 0):
-        raise DataError("indptr does not fit the other arrays", where=path, fix="write the matrix again")
-    if len(indices) and (indices.min() < 0 or indices.max() >= n_minor):
-        bad = int(indices[(indices < 0) | (indices >= n_minor)][0])
-        raise DataError(
-            f"index {bad} is outside 0..{n_minor - 1}", where=path, fix="rebuild the matrix with its true shape"
-        )
 
 
 def write_npz(path: str, shape: tuple[int, int], parts: Callable[[], Iterable[Triple]]) -> None:

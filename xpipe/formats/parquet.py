@@ -7,9 +7,8 @@ label_scores list<float32>; of a matrix: sample, indices, values. Holds no filte
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,22 +17,16 @@ import scipy.sparse as sp
 
 from xpipe import files
 from xpipe.errors import DataError
+from xpipe.formats.emitted import AGAIN, DATASET_FORMAT, LABELS_SCHEMA, Part, list_parts, read_about
+from xpipe.formats.parquet_files import declared_width, lists_to_rows, open_parquet, row_order, sample_numbers
 from xpipe.formats.parts import concatenate
 from xpipe.sparse import Triple, canonical, to_matrix, to_triple
 
-DATASET_FORMAT = "1"
+__all__ = ["DATASET_FORMAT", "LABELS_SCHEMA", "read_about"]
+
 _MATRIX = [("sample", pa.int64()), ("indices", pa.list_(pa.int32())), ("values", pa.list_(pa.float32()))]
 _EMBEDDING = [("label", pa.int32()), *_MATRIX[1:]]
 _DATASET = [*_MATRIX, ("labels", pa.list_(pa.int32())), ("label_scores", pa.list_(pa.float32()))]
-LABELS_SCHEMA = pa.schema(
-    [
-        ("label", pa.int32()),
-        ("original_label", pa.int32()),
-        ("name", pa.string()),
-        ("frequency", pa.int64()),
-        ("inverse_propensity", pa.float64()),
-    ]
-)
 
 
 class Row(NamedTuple):
@@ -72,16 +65,19 @@ def read_label_embedding(folder: str) -> sp.csr_matrix | None:
     about = read_about(folder)
     if "label_embedding" not in about:
         return None
-    pieces = []
+    pieces, labels = [], [np.zeros(0, np.int32)]
     for part in about["label_embedding"]["parts"]:
         path = files.join(folder, part["path"])
-        with _open(path, _EMBEDDING) as parquet:
-            pieces.append(_triple(parquet.read(), "indices", "values", path))
+        with open_parquet(path, _EMBEDDING, sha256=part["sha256"], fix=AGAIN) as parquet:
+            _check_width(parquet.schema_arrow, path, "n_features", about["n_features"])
+            table = parquet.read(columns=[name for name, _ in _EMBEDDING])
+            pieces.append(lists_to_rows(table, "indices", "values", path))
+            labels.append(table["label"].to_numpy())
     rows = concatenate(pieces)
-    if rows.n_rows != about["n_labels"]:
+    if not np.array_equal(np.concatenate(labels), np.arange(about["n_labels"])):
         raise DataError(
-            f"vectors of {rows.n_rows:,} labels", where=folder, why=f"dataset.json says {about['n_labels']:,}",
-            fix="emit the dataset again",
+            f"vectors of {rows.n_rows:,} labels, which are not labels 0 to {about['n_labels'] - 1:,} in order",
+            where=folder, why=f"dataset.json says {about['n_labels']:,}", fix=AGAIN,
         )  # fmt: skip
     return _matrix(rows, about["n_features"], folder)
 
@@ -121,29 +117,7 @@ def _write(path: str, table: pa.Table, row_group: int) -> dict:
 
 def dataset_files(folder: str, split: str) -> list[str]:
     """Paths of a split's files in order. Raises DataError where the split or the dataset is not there."""
-    about = read_about(folder)
-    if split not in about["splits"]:
-        raise DataError(
-            f"no split {split!r} in {folder}", why=f"it has {', '.join(about['splits'])}", fix="name one of these"
-        )
-    return [files.join(folder, part["path"]) for part in about["splits"][split]["parts"]]
-
-
-def read_about(folder: str) -> dict:
-    """dataset.json of an emitted dataset."""
-    path = files.join(folder, "dataset.json")
-    if not files.exists(path):
-        raise DataError(
-            f"no emitted dataset in {folder}", why="dataset.json is missing", fix="give its tree/ or heads/ folder"
-        )
-    try:
-        about = json.loads(files.read_bytes(path))
-    except ValueError as error:
-        raise DataError("dataset.json is not JSON", where=path, why=str(error), fix="emit the dataset again") from error
-    missing = [key for key in ("splits", "n_features", "n_labels") if not isinstance(about, dict) or key not in about]
-    if missing:
-        raise DataError(f"dataset.json has no {', '.join(missing)}", where=path, fix="emit the dataset again")
-    return about
+    return [part.path for part in list_parts(folder, split)]
 
 
 def iterate_rows(folder: str, split: str = "train") -> Iterator[Row]:
@@ -161,45 +135,64 @@ def iterate_rows(folder: str, split: str = "train") -> Iterator[Row]:
             )
 
 
+class _open_part(open_parquet):
+    """A part of an emitted dataset, whose digest, rows and widths are those that dataset.json says."""
+
+    def __init__(self, part: Part, about: Any):
+        super().__init__(part.path, _DATASET, sha256=part.sha256, fix=AGAIN)
+        self.part, self.about = part, about
+
+    def __enter__(self) -> pq.ParquetFile:
+        parquet = super().__enter__()
+        for name in ("n_features", "n_labels"):
+            _check_width(parquet.schema_arrow, self.path, name, self.about[name])
+        if parquet.metadata.num_rows != self.part.rows:
+            raise DataError(
+                f"{parquet.metadata.num_rows:,} rows in a part", where=self.path,
+                why=f"dataset.json says {self.part.rows:,}", fix=AGAIN,
+            )  # fmt: skip
+        return parquet
+
+
 def iterate_groups(folder: str, split: str) -> Iterator[tuple[dict, np.ndarray, Triple, Triple]]:
     """(schema metadata, samples, features, labels) of each row group."""
-    for path in dataset_files(folder, split):
-        with _open(path, _DATASET) as parquet:
-            meta = {key.decode(): value.decode() for key, value in (parquet.schema_arrow.metadata or {}).items()}
+    about = read_about(folder)
+    for part in list_parts(folder, split, about):
+        with _open_part(part, about) as parquet:
+            meta = {key: str(about[key]) for key in ("n_features", "n_labels")}
             for group in range(parquet.num_row_groups):
-                table = parquet.read_row_group(group)
-                yield (
-                    meta,
-                    table["sample"].to_numpy(),
-                    _triple(table, "indices", "values", path),
-                    _triple(table, "labels", "label_scores", path),
-                )
+                table = parquet.read_row_group(group, columns=[name for name, _ in _DATASET])
+                yield meta, *_dataset_rows(table, part.path)
+
+
+def _dataset_rows(table: pa.Table, path: str) -> tuple[np.ndarray, Triple, Triple]:
+    features = lists_to_rows(table, "indices", "values", path)
+    return sample_numbers(table, path), features, lists_to_rows(table, "labels", "label_scores", path)
 
 
 def row_groups(folder: str, split: str) -> list[tuple[str, int, int]]:
     """(file, number of the row group in it, its rows) of every row group of a split, in order."""
-    found = []
-    for path in dataset_files(folder, split):
-        with _open(path, _DATASET) as parquet:
+    about, found = read_about(folder), []
+    for part in list_parts(folder, split, about):
+        with _open_part(part, about) as parquet:
             sizes = [parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups)]
-        found += [(path, group, rows) for group, rows in enumerate(sizes)]
+        found += [(part.path, group, rows) for group, rows in enumerate(sizes)]
     return found
 
 
 def read_row_groups(path: str, groups: list[int]) -> tuple[np.ndarray, Triple, Triple]:
-    """(samples, features, labels) of some row groups of a file, in the order given."""
-    with _open(path, _DATASET) as parquet:
-        table = parquet.read_row_groups(groups, use_threads=False)
-        features = _triple(table, "indices", "values", path)
-        return table["sample"].to_numpy(), features, _triple(table, "labels", "label_scores", path)
+    """(samples, features, labels) of some row groups of a file that `row_groups` listed, in the order given."""
+    with open_parquet(path, _DATASET, fix=AGAIN) as parquet:
+        columns = [name for name, _ in _DATASET]
+        return _dataset_rows(parquet.read_row_groups(groups, columns=columns, use_threads=False), path)
 
 
 def read_samples(folder: str, split: str) -> np.ndarray:
     """Sample numbers of a split's rows, int64."""
-    pieces = [np.zeros(0, np.int64)]
-    for path in dataset_files(folder, split):
-        with _open(path, _DATASET) as parquet:
-            pieces.append(parquet.read(columns=["sample"])["sample"].to_numpy())
+    about, pieces = read_about(folder), [np.zeros(0, np.int64)]
+    for part in list_parts(folder, split, about):
+        with _open_part(part, about) as parquet:
+            pieces.append(sample_numbers(parquet.read(columns=["sample"]), part.path))
     return np.concatenate(pieces)
 
 
@@ -207,25 +200,20 @@ def read_split(folder: str, split: str = "train") -> tuple[sp.csr_matrix, sp.csr
     """(X, Y) of an emitted dataset's split; Y's values are the label scores."""
     about = read_about(folder)
     groups = list(iterate_groups(folder, split))
+    _check_samples(np.concatenate([np.zeros(0, np.int64), *(group[1] for group in groups)]), f"{folder}, split {split}")
     features = concatenate([group[2] for group in groups])
     labels = concatenate([group[3] for group in groups])
-    wanted = about["splits"][split]["rows"]
-    if features.n_rows != wanted:
-        raise DataError(
-            f"split {split!r} has {features.n_rows:,} rows", where=folder, why=f"dataset.json says {wanted:,}",
-            fix="emit the dataset again",
-        )  # fmt: skip
     return _matrix(features, about["n_features"], folder), _matrix(labels, about["n_labels"], folder)
 
 
 def read_split_labels(folder: str, split: str = "train") -> sp.csr_matrix:
     """Y of an emitted dataset's split as in `read_split`; the features are not read."""
-    pieces = []
-    for path in dataset_files(folder, split):
-        with _open(path, _DATASET) as parquet:
+    about, pieces = read_about(folder), []
+    for part in list_parts(folder, split, about):
+        with _open_part(part, about) as parquet:
             table = parquet.read(columns=["labels", "label_scores"])
-            pieces.append(_triple(table, "labels", "label_scores", path))
-    return _matrix(concatenate(pieces), read_about(folder)["n_labels"], folder)
+            pieces.append(lists_to_rows(table, "labels", "label_scores", part.path))
+    return _matrix(concatenate(pieces), about["n_labels"], folder)
 
 
 def write_matrix(path: str, matrix: sp.csr_matrix) -> None:
@@ -237,77 +225,42 @@ def write_matrix(path: str, matrix: sp.csr_matrix) -> None:
 
 
 def read_matrix(path: str) -> sp.csr_matrix:
-    """A matrix written by `write_matrix`, or the features of one file of an emitted dataset."""
-    with _open(path, _MATRIX) as parquet:
-        meta = parquet.schema_arrow.metadata or {}
-        width = meta.get(b"n_columns") or meta.get(b"n_features") or b""
-        if not width.isdigit():
-            raise DataError(
-                "a Parquet file without its number of columns",
-                where=path,
-                why="the schema's metadata has neither n_columns nor n_features",
-                fix="write it with xpipe.formats.write_sparse",
-            )
-        table = parquet.read(columns=["indices", "values"])
-        triple = _triple(table, "indices", "values", path)
-    return _matrix(triple, int(width), path)
+    """A matrix written by `write_matrix`, or the features of one file of an emitted dataset.
+
+    The column `sample` numbers the rows of a matrix from 0 on and puts them in order. A dataset's file numbers the
+    samples of its input, so its rows stay where they are, and must follow each other.
+    """
+    with open_parquet(path, _MATRIX) as parquet:
+        schema = parquet.schema_arrow
+        width = declared_width(schema, path, "n_columns", "n_features")
+        table = parquet.read(columns=[name for name, _ in _MATRIX])
+        rows = lists_to_rows(table, "indices", "values", path)
+        samples = sample_numbers(table, path)
+    first = int(samples[0]) if len(samples) else 0
+    part_of_many = b"n_columns" not in (schema.metadata or {})
+    if part_of_many and np.array_equal(samples, np.arange(first, first + len(samples))):
+        return _matrix(rows, width, path)
+    order = row_order(samples, path)
+    matrix = _matrix(rows, width, path)
+    return matrix if order is None else canonical(matrix[order], path)
+
+
+def _check_width(schema: pa.Schema, path: str, name: str, wanted: int) -> None:
+    found = declared_width(schema, path, name)
+    if found != wanted:
+        raise DataError(f"{name} is {found:,} in a part", where=path, why=f"dataset.json says {wanted:,}", fix=AGAIN)
+
+
+def _check_samples(samples: np.ndarray, where: str) -> None:
+    """Raise DataError where a sample is there twice. Numbers need not follow each other: rows may have been dropped."""
+    if np.all(samples[1:] > samples[:-1]):
+        return
+    ordered = np.sort(samples)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if len(twice):
+        raise DataError(f"sample {int(twice[0])} is there twice", where=where, fix=AGAIN)
 
 
 def _matrix(triple: Triple, n_columns: int, what: str) -> sp.csr_matrix:
     """A checked matrix: others may have written or changed the file."""
     return canonical(to_matrix(triple, n_columns), what)
-
-
-def _triple(table: pa.Table, indices: str, values: str, path: str) -> Triple:
-    pieces: list[Triple] = []
-    for chunk, value_chunk in zip(table[indices].chunks, table[values].chunks, strict=True):
-        if any(array.null_count for part in (chunk, value_chunk) for array in (part, part.flatten())):
-            raise DataError(
-                f"a null among {indices} or {values}", where=path, fix="write empty lists for rows without entries"
-            )
-        offsets, value_offsets = chunk.offsets.to_numpy().astype(np.int64), value_chunk.offsets.to_numpy()
-        lengths = np.diff(offsets)
-        uneven = np.flatnonzero(lengths != np.diff(value_offsets))
-        if len(uneven):
-            raise DataError(
-                f"{indices} and {values} of a row have different lengths",
-                where=f"{path}, row {sum(piece.n_rows for piece in pieces) + int(uneven[0])}",
-                fix="write one value for each index",
-            )
-        pieces.append(Triple(offsets - offsets[0], chunk.flatten().to_numpy(), value_chunk.flatten().to_numpy()))
-    return concatenate(pieces)
-
-
-class _open:
-    """A Parquet file with the columns wanted, or an error that says what it is instead."""
-
-    def __init__(self, path: str, columns: list):
-        self.path, self.columns = path, columns
-
-    def __enter__(self) -> pq.ParquetFile:
-        path = files.local(self.path)
-        if not files.exists(path):
-            raise DataError("a Parquet file is missing", where=path, fix="write it again")
-        try:
-            source = pa.memory_map(path) if files.is_local(path) else pa.BufferReader(files.read_bytes(path))
-            self.file = pq.ParquetFile(source, page_checksum_verification=True)
-        except (pa.ArrowException, OSError) as error:
-            raise self._unreadable(error) from error
-        have = {field.name: field.type for field in self.file.schema_arrow}
-        wrong = [name for name, kind in self.columns if have.get(name) != kind]
-        if wrong:
-            raise DataError(
-                f"a Parquet file without the columns {', '.join(wrong)}",
-                where=self.path,
-                why=f"it has {', '.join(f'{name} {kind}' for name, kind in have.items())}",
-                fix="columns wanted: " + ", ".join(f"{name} {kind}" for name, kind in self.columns),
-            )
-        return self.file
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        self.file.close()
-        if isinstance(error, pa.ArrowException | OSError):  # what is damaged inside shows only when it is read
-            raise self._unreadable(error) from error
-
-    def _unreadable(self, error: BaseException) -> DataError:
-        return DataError("not a whole Parquet file", where=self.path, why=str(error), fix="write it again")

@@ -55,8 +55,11 @@ def read_part(path: str, mapped: bool = True) -> tuple[np.ndarray, Triple]:
     mapped=False: in memory of its own, which goes when the arrays go; for large parts that are needed once.
     """
     try:
-        map_it = mapped and files.is_local(path)
-        source = pa.memory_map(path, "rb") if map_it else pa.BufferReader(files.read_bytes(path))
+        if mapped and files.is_local(path):
+            with files.open_regular(path):  # a pipe in its place would make Arrow wait for ever
+                source = pa.memory_map(path, "rb")
+        else:
+            source = pa.BufferReader(files.read_bytes(path))
         batch = pa.ipc.open_file(source).get_batch(0)
         batch.validate()  # lengths against the bytes there are: a damaged one must not lead outside the file
     except (pa.ArrowException, OSError, ValueError) as error:

@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xpipe.errors import DataError
 from xpipe.formats import _numba as kernels
 from xpipe.formats import diagnosis
 from xpipe.formats.blocks import LineReader, open_stream
 from xpipe.formats.source import KINDS, Reject, Rows, TextSource
 from xpipe.sparse import Triple
+
+MOST_REJECTS = 1_000_000  # rows that on_bad_row="drop" lists: beyond that the file is not what it is taken for
 
 
 class Problem(NamedTuple):
@@ -85,7 +88,7 @@ class Block:
                 self.state[kernels.CLEARED] = self.state[kernels.TOKEN]
             else:
                 self._leave_row_out(status)
-                if not self.drop:
+                if not self.drop or len(self.problems) > MOST_REJECTS:
                     break
         self._finish_values()
 
@@ -214,6 +217,13 @@ class RowsBuilder:
         text = diagnosis.shorten(problem.text, diagnosis.TEXT_LENGTH)
         row = self.first_row + self.n_rows + problem.row
         self.rejects.append(Reject(row, line, found.token, found.reason, text))
+        if len(self.rejects) > MOST_REJECTS:
+            raise DataError(
+                f"more than {MOST_REJECTS:,} bad rows",
+                where=f"{self.source.name}:{line}, token {found.token!r}",
+                why=f"the last one: {found.reason}",
+                fix="look at the first lines: the file may be of another format",
+            )
 
     def _first_line(self) -> int:
         """Line number of the range's first row; where comments are no rows, it takes a look at all before it."""

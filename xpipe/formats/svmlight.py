@@ -12,6 +12,13 @@ from xpipe.formats.source import Reject
 from xpipe.formats.xmc_text import format_blocks, read_rows
 from xpipe.sparse import canonical, check_shapes, to_matrix, to_triple
 
+NO_ROWS = b"# 0 samples\n"
+
+
+def empty_row(index_base: int) -> bytes:
+    """The line of a sample without labels and features."""
+    return b" %d:0" % index_base
+
 
 def read_svmlight(
     path: str,
@@ -29,7 +36,8 @@ def read_svmlight(
 
     n_features and n_labels are needed: without them the error names the largest index in the file. index_base is 1 for
     files written for LIBSVM; it is never guessed. A line of comment is no sample; a blank line is one, and an error
-    unless n_samples is given. `qid:` is refused. Other arguments and errors as in read_xmc.
+    unless n_samples is given; ` 1:0` alone (` 0:0` for index_base 0) is one without labels and features. `qid:` is
+    refused. Other arguments and errors as in read_xmc.
     """
     from xpipe.formats.text import open_text
 
@@ -52,13 +60,15 @@ def write_svmlight(path: str, X: sp.csr_matrix, Y: sp.csr_matrix, *, index_base:
     """Write svmlight text, gzip where the name ends in .gz; the file appears only when complete.
 
     A sample without labels and features is written with an explicit zero for the first feature: other readers skip
-    blank lines, which would shift every sample after it. Raises DataError as write_xmc does.
+    blank lines, which would shift every sample after it. No samples are a line of comment: an empty file may be one
+    that was cut short. Raises DataError as write_xmc does.
     """
     X, Y = canonical(X, "features"), canonical(Y, "labels")
     check_shapes(X, Y=Y)
-    empty_row = b" %d:0" % index_base
     with write_stream(path) as stream:
+        if not X.shape[0]:
+            stream.write(NO_ROWS)
         for block in format_blocks(
-            to_triple(X), to_triple(Y), index_base=index_base, label_base=label_base, empty_row=empty_row
+            to_triple(X), to_triple(Y), index_base=index_base, label_base=label_base, empty_row=empty_row(index_base)
         ):
             stream.write(block)

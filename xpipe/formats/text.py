@@ -20,7 +20,7 @@ import numpy as np
 
 from xpipe import files
 from xpipe.errors import DataError
-from xpipe.formats.blocks import BLOCK_SIZE, LineReader, decompress, is_compressed, open_stream
+from xpipe.formats.blocks import BLOCK_SIZE, DEFLATE_RATIO, LineReader, decompress, is_compressed, open_stream
 from xpipe.formats.source import KINDS, Reject, Rows, TextSource
 
 __all__ = ["Reject", "Rows", "TextSource", "decompress", "open_text", "parse_range", "row_offsets"]
@@ -83,6 +83,7 @@ def open_text(
     if given["n_features"] is None or given["n_labels"] is None:
         raise headers.missing_sizes(source, given, *_largest_indices(source))
     headers.check_widths(source)
+    headers.check_rows(source, source.size * (DEFLATE_RATIO if compressed else 1))
     return source
 
 
@@ -98,9 +99,10 @@ def row_offsets(source: TextSource, every: int) -> tuple[np.ndarray, int]:
     n_rows, position = 0, source.first_byte
     starts = np.empty(0, dtype=np.int64)
     with open_stream(source.path, start=position, compressed=source.compressed) as stream:
-        reader = LineReader(stream)
+        reader = LineReader(stream, name=source.name)
         buffer, filled = reader.read_into(bytearray())
         while filled:
+            check_not_more(source, n_rows)
             view = np.frombuffer(buffer, np.uint8, filled)
             starts = _at_least(starts, kernels.count_lines(view))
             found = kernels.find_rows(view, kind, starts)
@@ -113,17 +115,26 @@ def row_offsets(source: TextSource, every: int) -> tuple[np.ndarray, int]:
     return np.concatenate(offsets), n_rows
 
 
-def check_row_count(source: TextSource, n_rows: int) -> None:
-    """Raise DataError unless the file has as many rows as promised, naming the first blank lines."""
+def check_not_more(source: TextSource, n_rows: int) -> None:
+    """Raise DataError where there are more rows than promised and still more to read: the rest is left alone."""
+    if source.n_rows is not None and n_rows > source.n_rows:
+        check_row_count(source, n_rows, at_least=True)
+
+
+def check_row_count(source: TextSource, n_rows: int, *, at_least: bool = False) -> None:
+    """Raise DataError unless the file has as many rows as promised, naming the first blank lines.
+
+    at_least: these are the rows seen so far, and no more is read to find blank lines.
+    """
     from xpipe.formats import diagnosis
 
     if source.n_rows is None or source.n_rows == n_rows:
         return
     blank: list[int] = []
     with open_stream(source.path, start=source.first_byte, compressed=source.compressed) as stream:
-        reader, line = LineReader(stream), source.first_line
+        reader, line = LineReader(stream, name=source.name), source.first_line
         buffer, filled = reader.read_into(bytearray())
-        while filled and len(blank) < 3:
+        while filled and len(blank) < 3 and line < source.first_line + n_rows:
             text = bytes(memoryview(buffer)[:filled])
             for match in re.finditer(rb"^[ \t\r]*$", text[:-1], re.MULTILINE):
                 blank.append(line + text.count(b"\n", 0, match.start()))
@@ -131,7 +142,7 @@ def check_row_count(source: TextSource, n_rows: int) -> None:
                     break
             line += text.count(b"\n")
             buffer, filled = reader.read_into(buffer)
-    raise diagnosis.row_count(source, n_rows, blank)
+    raise diagnosis.row_count(source, n_rows, blank, at_least=at_least)
 
 
 def parse_range(
@@ -159,8 +170,9 @@ def parse_range(
     drop = on_bad_row == "drop"
     builder = RowsBuilder(source, start, first_row, None if end is None else end - start)
     with open_stream(source.path, start=start, compressed=source.compressed) as stream:
-        reader = LineReader(stream, None if stop is None else stop - start, block_size)
+        reader = LineReader(stream, None if stop is None else stop - start, block_size, source.name)
         for block in _parse_blocks(source, reader, drop, threads):
+            check_not_more(source, first_row + builder.n_rows)
             builder.append(block)
     return builder.finish()
 
@@ -196,7 +208,7 @@ def _largest_indices(source: TextSource) -> tuple[int, int]:
     """One more than the largest feature and label in the file, counted from 0."""
     feature = label = -1
     with open_stream(source.path, start=source.first_byte, compressed=source.compressed) as stream:
-        for block in _parse_blocks(source, LineReader(stream), True, 1):
+        for block in _parse_blocks(source, LineReader(stream, name=source.name), True, 1):
             feature = max(feature, int(block.features[: block.n_entries].max(initial=-1)))
             label = max(label, int(block.labels[: block.n_label_entries].max(initial=-1)))
     return feature + 1, label + 1

@@ -98,7 +98,8 @@ def format_rows(
     r"""XMC text of the rows, one line each, ending in `\n`; values as the shortest decimal that reads back the same.
 
     A row without labels starts with a space; a row without features has no trailing space (omikuji refuses one); a row
-    with neither is `empty_row`, an empty line. `labels=None` writes no label column at all (rows of a split file).
+    with neither is `empty_row`, an empty line; a row that would look like it says `.0`. `labels=None` writes no label
+    column at all (rows of a split file).
     Raises DataError where a label has a weight other than 1, which this format cannot hold.
     """
     return b"".join(format_blocks(features, labels, index_base=index_base, label_base=label_base, empty_row=empty_row))
@@ -158,6 +159,7 @@ def _format_block(features: Triple, labels: Triple | None, rows: range, *, index
         gap = pc.if_else(pa.array(has_features), " ", "")
         lines = pc.binary_join_element_wise(heads, gap, lines, "")
     if empty_row:
+        lines = pc.if_else(pc.equal(lines, empty_row.decode()), empty_row.decode() + ".0", lines)
         lines = pc.if_else(pc.equal(pc.binary_length(lines), 0), empty_row.decode(), lines)
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), "\n")
     return joined[0].as_buffer().to_pybytes() + b"\n"

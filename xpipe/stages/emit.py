@@ -6,13 +6,14 @@ Orchestration only: rows come from `emit_rows`, files are written by `formats`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from xpipe import files
+from xpipe.errors import ConfigError, XpipeError
 from xpipe.stages.matrices import entries_of, locate, part_rows, rows_of, splits_of
-from xpipe.stages.stage import Estimate, Params, Produced, Stage
+from xpipe.stages.stage import Estimate, Outlook, Params, Produced, Stage, canonical_params
 
 DATASETS = "datasets"
 
@@ -34,6 +35,45 @@ class EmitParams(Params):
         if len(set(names)) < len(names):
             raise ValueError("has a name twice")
         return names
+
+    @field_validator("formats")
+    @classmethod
+    def _some_format(cls, names: list[str]) -> list[str]:
+        if not names:
+            raise ValueError("must name at least one of parquet, xmc, npz, svmlight")
+        return names
+
+    @model_validator(mode="after")
+    def _some_dataset(self) -> Self:
+        if "parquet" in self.formats and not self.datasets:
+            raise ValueError("`datasets` must name tree, heads or both where `formats` has parquet")
+        return self
+
+    def writes_dataset(self, name: str) -> bool:
+        """Whether the folder tree/ or heads/ comes of it: they are Parquet."""
+        return name in self.datasets and "parquet" in self.formats
+
+
+def dataset_problem(name: str, wanted_by: str, outlook: Outlook) -> list[XpipeError]:
+    """Why a later stage cannot have tree/ or heads/; empty where it can (or where there is no emit at all)."""
+    emit = outlook.sections.get("emit")
+    if emit is None or emit.writes_dataset(name):
+        return []
+    both = [each for each in ("tree", "heads") if each in (*emit.datasets, name)]
+    return [
+        ConfigError(
+            f"{wanted_by} the emitted {name}/ dataset, which this pipeline does not write",
+            where="emit.datasets" if name not in emit.datasets else "emit.formats",
+            fix=f"emit: {{datasets: [{', '.join(both)}], formats: [parquet]}}",
+        )
+    ]
+
+
+def identity(params: EmitParams, inputs: dict, store: Any) -> dict:
+    """dataset.json tells which release of xpipe wrote it."""
+    from xpipe import __version__
+
+    return {**canonical_params(params), "xpipe": __version__}
 
 
 def label_source(inputs: dict) -> dict:
@@ -169,7 +209,7 @@ def provenance(context: Any) -> dict:
 
     return {
         "inputs": {name: artifact.digest for name, artifact in context.inputs.items()},
-        "parameters": context.params.model_dump(mode="json"),
+        "parameters": canonical_params(context.params),
         "seed": context.seed,
         "versions": {"xpipe": __version__, "pyarrow": metadata.version("pyarrow")},
     }
@@ -227,7 +267,7 @@ def write_formats(folder: str, units: list[dict], shared: dict) -> Iterator[tupl
 EMIT = Stage(
     name="emit",
     section="emit",
-    version=2,
+    version=3,
     reads=(
         "features",
         "assigned_labels|membership+group_labels|labels",
@@ -241,5 +281,7 @@ EMIT = Stage(
     run=run,
     seeded=True,
     exports=(DATASETS,),
+    identity=identity,
+    libraries=("numba", "numpy", "pyarrow"),
     estimate=estimate,
 )

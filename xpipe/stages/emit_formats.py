@@ -9,6 +9,7 @@ import numpy as np
 
 from xpipe import files
 from xpipe.formats.npz import write_npz
+from xpipe.formats.svmlight import NO_ROWS, empty_row
 from xpipe.formats.xmc_text import format_blocks
 from xpipe.sparse import Triple
 from xpipe.stages.emit_about import label_names
@@ -49,9 +50,11 @@ def _write_xmc(folder: str, top: str, split: str, shared: dict) -> list[str]:
 def _write_svmlight(folder: str, top: str, split: str, shared: dict) -> list[str]:
     path = f"{top}/{split}.svm"
     with files.open_write(files.join(folder, path)) as stream:
+        if not shared["facts"]["rows"][split]:
+            stream.write(NO_ROWS)
         for features, labels in _parts(folder, split, shared):
             # a sample without anything gets an explicit zero: readers of svmlight skip blank lines and would shift rows
-            for block in format_blocks(features, labels, index_base=SVMLIGHT_BASE, empty_row=b" 1:0"):
+            for block in format_blocks(features, labels, index_base=SVMLIGHT_BASE, empty_row=empty_row(SVMLIGHT_BASE)):
                 stream.write(block)
     return [path]
 

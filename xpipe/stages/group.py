@@ -8,8 +8,11 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from xpipe import files
+from xpipe.errors import ConfigError, DataError, XpipeError
+from xpipe.places import input_problem
 from xpipe.stages.matrices import entries_of, locate, matrix_about, open_matrix, part_path, part_rows, rows_of
-from xpipe.stages.stage import Estimate, Params, Produced, Stage
+from xpipe.stages.read import check_is_file
+from xpipe.stages.stage import Estimate, Outlook, Params, Produced, Stage, canonical_params
 
 
 class GroupParams(Params):
@@ -32,23 +35,32 @@ class GroupParams(Params):
         return self
 
 
+def preflight(params: GroupParams, outlook: Outlook) -> list[XpipeError]:
+    if params.rule == "kmeans" and "train" in outlook.rows:
+        from xpipe.clustering import check_depth
+
+        assert params.depth is not None
+        try:
+            check_depth(outlook.rows["train"], params.depth)
+        except ConfigError as error:
+            return [ConfigError(f"group: {error.what}", why=error.why, fix=error.fix)]
+    problem = input_problem("group.file", params.file, DataError) if params.file is not None else None
+    return [problem] if problem is not None else []
+
+
 def identity(params: GroupParams, inputs: dict, store: Any) -> dict:
+    own = canonical_params(params, leave_out=("file",))
     if params.rule == "random":
-        return {"rule": "random", "size": params.size}
+        return own
     if params.rule == "kmeans":
         from xpipe.clustering import check_depth
 
         assert params.depth is not None
         check_depth(rows_of(inputs["labels"], "train"), params.depth)  # `xpipe plan` says it, too
-        return {"rule": "kmeans", "depth": params.depth, "noise": params.noise or 0.0}
+        return {**own, "noise": params.noise or 0.0}
     path = files.local(str(params.file))
-    if not files.exists(path):
-        from xpipe.errors import DataError
-
-        raise DataError(
-            "the group file is not there", where=path, fix="check group.file; paths start at the current folder"
-        )
-    return {"rule": "given", "file_digest": store.digest_inputs([path])[path]}
+    check_is_file(path)
+    return {**own, "file_digest": store.digest_inputs([path])[path]}
 
 
 def estimate(params: GroupParams, inputs: dict) -> Estimate:
@@ -70,6 +82,7 @@ def run(context: Any) -> Produced:
         "seed": context.seed,
         "part_rows": labels.about["part_rows"],
         "cuts": part_rows(labels, "train"),
+        "file_rows": labels.about.get("file_rows", {}).get("train"),
     }
     (receipt,) = context.map("groups", make_groups, [{"unit": "train", "rows": n_samples}], shared)
     facts = receipt["result"]
@@ -110,7 +123,7 @@ def make_groups(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[
     else:
         from xpipe.formats import read_membership
 
-        given = read_membership(files.local(params["file"]), samples=stored.samples())
+        given = read_membership(files.local(params["file"]), samples=stored.samples(), n_rows=shared["file_rows"])
         Y1, Y2 = grouping.given_groups(given, Y)
     entries = []
     n_groups = Y2.shape[0]
@@ -153,6 +166,8 @@ GROUP = Stage(
     params=GroupParams,
     run=run,
     seeded=True,
+    preflight=preflight,
     identity=identity,
+    libraries=("numba", "numpy", "pyarrow"),
     estimate=estimate,
 )

@@ -12,8 +12,10 @@ from pydantic import Field, model_validator
 
 from xpipe import files
 from xpipe.errors import ConfigError
+from xpipe.sources import state_of
 from xpipe.stages.matrices import matrix_about
-from xpipe.stages.stage import Estimate, Params, Produced, Stage
+from xpipe.stages.read_outlook import foresee, preflight
+from xpipe.stages.stage import Estimate, Params, Produced, Stage, canonical_params
 
 WORKER_BYTES = 220 * 2**20  # a worker process with numpy, Arrow and compiled kernels, before it holds a row
 
@@ -71,15 +73,32 @@ def provides(params: DataParams) -> tuple[str, ...]:
 
 
 def identity(params: DataParams, inputs: dict, store: Any) -> dict:
-    reading = params.model_dump(mode="json", exclude={"name", "dir", "if_missing"})
+    layout = layout_of(params, inputs)
+    # a file's name tells its format, so the same bytes under another name may be another matrix
+    reading = {**canonical_params(params, leave_out=("name", "dir", "if_missing")), "format": layout.format}
     if "source" in inputs:
         return reading
-    layout = layout_of(params, inputs)
     roles = {f"{split}.{role}": path for split, role, path in role_files(layout)}
-    if layout.format == "parquet":
-        roles["dataset"] = files.join(layout.folder, "dataset.json")  # it holds the digest of every part
+    if layout.format == "parquet":  # what dataset.json says of its parts is a claim: their own bytes make the key
+        from xpipe.formats.emitted import list_parts
+
+        roles["dataset"] = files.join(layout.folder, "dataset.json")
+        parts = {part.path: part for split in layout.splits for part in list_parts(layout.folder, split)}
+        roles |= {path.removeprefix(layout.folder): path for path in parts}
+    for path in roles.values():
+        check_is_file(path)
+    if params.on_bad_row == "drop":  # rejects.parquet names the files
+        reading["names"] = {role: files.basename(path) for role, path in roles.items()}
     digests = store.digest_inputs(roles.values())
     return {**reading, "digests": {role: digests[path] for role, path in roles.items()}, "synthetic": layout.synthetic}
+
+
+def check_is_file(path: str) -> None:
+    """Raise DataError at once for a folder, FIFO, socket or device, and for what is not there."""
+    from xpipe.formats.blocks import open_stream
+
+    with open_stream(path):
+        pass
 
 
 def role_files(layout: Any) -> Iterator[tuple[str, str, str]]:
@@ -134,6 +153,7 @@ def run(context: Any) -> Produced:
         "splits": {name: dataclasses.asdict(split) for name, split in layout.splits.items()},
         "label_names": layout.label_names,
         "feature_names": layout.feature_names,
+        "state": state_of(context.sources),
     }
     roles: list[dict[str, Any]] = [
         {"unit": f"{split}-{role}", "split": split, "role": role, "path": path, "rows": 0}
@@ -144,7 +164,7 @@ def run(context: Any) -> Produced:
         roles = [{"unit": f"{s}-emitted", "split": s, "role": "emitted", "path": s, "rows": 0} for s in layout.splits]
     scans = context.map("scan", scan_files, roles, shared, apart=True)
     sources = {unit["unit"]: receipt["result"] for unit, receipt in zip(roles, scans, strict=True)}
-    shape = check_fit(layout, sources)
+    shape = check_fit(layout, sources)._asdict()
     if params.hide_labels and shape["n_groups"] is not None:
         raise ConfigError(
             "data.hide_labels needs data with labels of samples", why="this data has labels of groups (Y2)",
@@ -165,11 +185,13 @@ def run(context: Any) -> Produced:
     return produced
 
 
-def check_fit(layout: Any, sources: dict[str, dict]) -> dict:
+def check_fit(layout: Any, sources: dict[str, dict]) -> Any:
     """Rows and widths of all files together; raises DataError where they do not fit each other."""
-    from xpipe.stages.read_rows import fit_together
+    from xpipe.formats.fitting import check_trainable, fit_together
 
-    return fit_together(layout.folder, sources)
+    shape = fit_together(layout.folder, sources)
+    check_trainable(layout.folder, shape)
+    return shape
 
 
 def part_units(split: str, n_rows: int, part_rows: int) -> list[dict]:
@@ -208,6 +230,8 @@ def collect(layout: Any, params: DataParams, shape: dict, parts: list[dict], res
     for name, width in widths.items():
         if of(name):
             artifacts[name] = (of(name), matrix_about(width, params.part_rows, rows(name)))
+            if name in ("features", "labels"):  # dropped rows included: files beside the data have a line for each
+                artifacts[name][1]["file_rows"] = shape["rows"]
     artifacts["features"][1]["synthetic"] = layout.synthetic
     artifacts["names"] = (of("names"), {})
     if params.on_bad_row == "drop":
@@ -243,9 +267,11 @@ def spoken_format(layout: Any) -> str:
 
 def warn_if_another_dataset(context: Any, name: str, shape: dict) -> None:
     """Real files under a catalog's name should have its published shape."""
-    from xpipe.formats.catalog import lookup
+    from xpipe.formats.catalog import PUBLISHED, plain_name
 
-    published = lookup(name)
+    published = next((known for known in PUBLISHED.values() if plain_name(known.name) == plain_name(name)), None)
+    if published is None:
+        return
     for what, expected in (("n_features", published.n_features), ("n_labels", published.n_labels)):
         if expected is not None and shape[what] != expected:
             found = f"{shape[what]:,} {what.removeprefix('n_')}"
@@ -284,14 +310,17 @@ def read_beside(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[
 READ = Stage(
     name="read",
     section="data",
-    version=1,
+    version=2,
     reads=("source?",),
     writes=("features", "labels", "membership", "group_labels", "held_out_labels", "names", "rejects"),
     params=DataParams,
     run=run,
     exports=("rejects",),
     provides=provides,
+    foresee=foresee,
+    preflight=preflight,
     identity=identity,
+    libraries=("pyarrow",),
     estimate=estimate,
     compile=compile_kernels,
 )

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import io
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xpipe import files
-from xpipe.formats import read_filter_labels, read_names
+from xpipe.errors import DataError
+from xpipe.formats.fitting import Shape, filters_beside, names_beside
+from xpipe.formats.layout import SplitFiles
 from xpipe.formats.parts import slice_rows, write_part
+from xpipe.formats.rows import MOST_REJECTS
 from xpipe.stages.matrices import part_path
 from xpipe.stages.read_rows import entry_of, read_role
 from xpipe.store import dump_json
@@ -33,19 +37,14 @@ REJECTS_SCHEMA = pa.schema(
 
 def write_names(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
     """names/labels.json and names/features.json (lists), names/filter-SPLIT.npy (pairs of input row and label)."""
-    shape = shared["shape"]
+    shape = Shape(**shared["shape"])
+    layout = SimpleNamespace(label_names=shared["label_names"], feature_names=shared["feature_names"])
     entries = []
-    for key, name, count in (
-        ("label_names", "labels", shape["n_labels"]),
-        ("feature_names", "features", shape["n_features"]),
-    ):
-        if shared[key]:
-            names = read_names(files.join(shared["folder"], shared[key]), count=count)
-            entries.append(entry_of(folder, f"names/{name}.json", dump_json(names.names)))
+    for name, names in names_beside(shared["folder"], layout, shape).items():
+        entries.append(entry_of(folder, f"names/{name}.json", dump_json(names.names)))
     for split, split_files in shared["splits"].items():
-        if split_files["filter_labels"]:
-            path = files.join(shared["folder"], split_files["filter_labels"])
-            pairs = read_filter_labels(path, n_rows=shape["rows"][split], n_labels=shape["n_labels"])
+        pairs = filters_beside(shared["folder"], SplitFiles(**split_files), shape.rows[split], shape.n_labels)
+        if pairs is not None:
             buffer = io.BytesIO()
             np.save(buffer, pairs, allow_pickle=False)
             entries.append(entry_of(folder, f"names/filter-{split}.npy", buffer.getvalue()))
@@ -75,6 +74,11 @@ def write_rejects(folder: str, unit: dict, shared: dict) -> tuple[list[dict], di
         path = files.join(folder, "rejected", f"{step}.json")
         if files.exists(path):
             rejects += json.loads(files.read_bytes(path))
+        if len(rejects) > MOST_REJECTS:
+            raise DataError(
+                f"more than {MOST_REJECTS:,} bad rows", where=shared["folder"],
+                fix="look at the first lines: the files may be of another format",
+            )  # fmt: skip
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rejects, schema=REJECTS_SCHEMA), sink)
     return [entry_of(folder, "rejects/rejects.parquet", sink.getvalue())], {"rejected": len(rejects)}

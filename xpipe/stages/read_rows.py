@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from xpipe import files
 from xpipe.errors import DataError
+from xpipe.formats.fitting import index_base_of, is_group_ids
 from xpipe.formats.parts import slice_rows, take_rows, write_part
 from xpipe.seeding import permutation
 from xpipe.sparse import Triple, to_triple, without_columns
@@ -37,30 +38,24 @@ def scan(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
 
     params, path, role = shared["params"], unit["path"], unit["role"]
     if role == "emitted":
-        X, Y = _emitted(shared["folder"], unit["split"])
+        X, Y = _emitted(shared["folder"], unit["split"], shared["state"])
         return [], {"mode": "emitted", "rows": X.shape[0], "columns": X.shape[1], "labels": Y.shape[1]}
-    if role == "group_ids":
-        matrix = _group_ids(path)
+    if is_group_ids(role, path):
+        matrix = _group_ids(path, shared["state"])
         return [], {"mode": "ids", "path": path, "rows": matrix.shape[0], "columns": matrix.shape[1]}
     if path.endswith((".npz", ".parquet")):
-        matrix = _matrix(path)
+        matrix = _matrix(path, shared["state"])
         return [], {"mode": "matrix", "path": path, "rows": matrix.shape[0], "columns": matrix.shape[1]}
     kind = TEXT_KIND[shared["format"]] if role == "samples" else "sparse"
     entries = []
     sizes: dict[str, Any] = (
         {} if kind == "sparse" else {name: params[name] for name in ("n_features", "n_labels", "label_base")}
     )
-    base = (
-        params["label_base"]
-        if role in ("labels", "group_labels")
-        else params["index_base"]
-        if role != "membership"
-        else 0
-    )
+    base = index_base_of(role, params["index_base"], params["label_base"])
     header = kind == "sparse" or (kind == "xmc" and params["header"])
     source = open_text(path, kind, header=header, index_base=base, **sizes)
     if source.compressed:
-        plain, entry = _unpack(folder, path, f"unpacked/{unit['unit']}.txt")
+        plain, entry = _unpack(folder, source, f"unpacked/{unit['unit']}.txt")
         entries.append(entry)
         source = dataclasses.replace(source, path=plain, size=entry["bytes"], compressed=False, shown_as=path)
     offsets, n_rows = row_offsets(source, params["part_rows"])
@@ -71,62 +66,23 @@ def scan(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
     chosen = shared["splits"][unit["split"]].get("rows")
     if chosen:
         facts["mode"], facts["chosen"] = "chosen", files.join(shared["folder"], chosen)
-        facts["file_rows"], n_rows = n_rows, len(_chosen(facts["chosen"], params["split_base"], n_rows))
+        facts["file_rows"] = n_rows
+        n_rows = len(_chosen(facts["chosen"], params["split_base"], n_rows, shared["state"]))
     return entries, {**facts, "rows": n_rows, "columns": source.n_features, "labels": source.n_labels}
 
 
-def _unpack(folder: str, path: str, target: str) -> tuple[str, dict]:
-    from xpipe.formats.text import decompress
+def _unpack(folder: str, source: Any, target: str) -> tuple[str, dict]:
+    """Unpack a gzip file, as far as its header is not contradicted."""
+    from xpipe.formats.text import check_not_more, decompress
+
+    def check_lines(n_lines: int) -> None:
+        if source.kind != "svmlight":  # whose comments are no rows
+            check_not_more(source, n_lines - (source.first_line - 1))
 
     plain = files.join(folder, target)
     with files.open_write(plain) as stream:
-        decompress(path, stream)
+        decompress(source.path, stream, check_lines)
     return plain, {"path": target, "bytes": files.size(plain), "sha256": files.sha256(plain)}
-
-
-def fit_together(folder: str, sources: dict[str, dict]) -> dict:
-    """Rows of each split and the widths all files agree on. Raises DataError where they do not agree."""
-    rows: dict[str, dict[str, int]] = {}
-    widths: dict[str, dict[str, int]] = {"features": {}, "labels": {}, "groups": {}}
-    for unit, facts in sources.items():
-        split, role = unit.split("-", 1)
-        if role == "group_labels":
-            widths["groups"][f"group_labels of {split}"] = facts["rows"]
-            widths["labels"][f"group_labels of {split}"] = facts["columns"]
-            continue
-        rows.setdefault(split, {})[role] = facts["rows"]
-        if role in ("samples", "emitted"):
-            widths["features"][split], widths["labels"][split] = facts["columns"], facts["labels"]
-        elif role == "group_ids":
-            widths["groups"].setdefault(f"group ids of {split}", facts["columns"])
-        else:
-            kind = {"features": "features", "labels": "labels", "membership": "groups"}[role]
-            widths[kind][f"{role} of {split}"] = facts["columns"]
-    ids = [name for name in widths["groups"] if name.startswith("group ids")]
-    labelled = [size for name, size in widths["groups"].items() if name.startswith("group_labels")]
-    for name in ids:  # ids need not reach the last group
-        if labelled and widths["groups"][name] <= labelled[0]:
-            del widths["groups"][name]
-    problems = []
-    for split, counts in rows.items():
-        if len(set(counts.values())) > 1:
-            problems.append(f"{split}: " + ", ".join(f"{role} has {count:,} rows" for role, count in counts.items()))
-    for kind, found in widths.items():
-        if len(set(found.values())) > 1:
-            problems.append(f"{kind}: " + ", ".join(f"{name} has {width:,}" for name, width in found.items()))
-    if problems:
-        raise DataError(
-            "the files do not fit each other",
-            where=folder,
-            why="; ".join(problems),
-            fix="all files of a split need the same rows, all splits the same features and labels",
-        )
-    return {
-        "rows": {split: next(iter(counts.values())) for split, counts in rows.items()},
-        "n_features": next(iter(widths["features"].values())),
-        "n_labels": next(iter(widths["labels"].values())),
-        "n_groups": next(iter(widths["groups"].values()), None),
-    }
 
 
 class RoleRows(NamedTuple):
@@ -179,23 +135,24 @@ def read_role(folder: str, unit: dict, shared: dict, role: str) -> RoleRows:
     start, stop = unit["start"], unit["start"] + unit["rows"]
     samples = np.arange(start, stop)
     if facts["mode"] == "emitted":
-        X, Y = _emitted(shared["folder"], unit["split"])
+        X, Y = _emitted(shared["folder"], unit["split"], shared["state"])
         rows = {"features": _rows(X, start, stop), "labels": _rows(Y, start, stop)}
         return RoleRows(rows, samples, [])
     if facts["mode"] in ("matrix", "ids"):
-        matrix = _matrix(facts["path"]) if facts["mode"] == "matrix" else _group_ids(facts["path"])
+        load = _matrix if facts["mode"] == "matrix" else _group_ids
+        matrix = load(facts["path"], shared["state"])
         name = "membership" if role == "group_ids" else role
         return RoleRows({name: _rows(matrix, start, stop)}, samples, [])
     if facts["mode"] == "chosen":
-        return _read_chosen(facts, start, stop, shared["params"])
-    return _read_range(folder, facts, unit, role, shared["params"]["on_bad_row"])
+        return _read_chosen(facts, start, stop, shared["params"], shared["state"])
+    offsets = _offsets(files.join(folder, facts["offsets"]), shared["state"])
+    return _read_range(facts, offsets, unit, role, shared["params"]["on_bad_row"])
 
 
-def _read_range(folder: str, facts: dict, unit: dict, role: str, on_bad_row: str) -> RoleRows:
+def _read_range(facts: dict, offsets: np.ndarray, unit: dict, role: str, on_bad_row: str) -> RoleRows:
     from xpipe.formats.source import TextSource
     from xpipe.formats.text import parse_range
 
-    offsets = _offsets(files.join(folder, facts["offsets"]))
     begin, end = int(offsets[unit["index"]]), int(offsets[unit["index"] + 1])
     rows = parse_range(TextSource(**facts["source"]), begin, end, unit["start"], on_bad_row=on_bad_row)
     matrices = {"features" if role == "samples" else role: rows.features}
@@ -204,10 +161,10 @@ def _read_range(folder: str, facts: dict, unit: dict, role: str, on_bad_row: str
     return RoleRows(matrices, rows.samples, _listed(facts["path"], rows.rejects))
 
 
-def _read_chosen(facts: dict, start: int, stop: int, params: dict) -> RoleRows:
+def _read_chosen(facts: dict, start: int, stop: int, params: dict, state: str) -> RoleRows:
     """Rows named by an index split file; the data file is parsed once a worker."""
-    rows = _whole_text(tuple(sorted(facts["source"].items())), params["on_bad_row"])
-    chosen = _chosen(facts["chosen"], params["split_base"], facts["file_rows"])[start:stop]
+    rows = _whole_text(tuple(sorted(facts["source"].items())), params["on_bad_row"], state)
+    chosen = _chosen(facts["chosen"], params["split_base"], facts["file_rows"], state)[start:stop]
     place = np.searchsorted(rows.samples, chosen)
     there = (place < len(rows.samples)) & (rows.samples[np.minimum(place, len(rows.samples) - 1)] == chosen)
     matrices = {"features": take_rows(rows.features, place[there]), "labels": take_rows(rows.labels, place[there])}
@@ -224,32 +181,33 @@ def _rows(matrix: sp.csr_matrix, start: int, stop: int) -> Triple:
     return slice_rows(to_triple(matrix), start, stop)
 
 
-# Formats without byte ranges are loaded once a worker; two at a time cover features and labels.
+# Formats without byte ranges are loaded once a worker; two at a time cover features and labels. Workers may outlive a
+# run, and files change under their names: `state` tells what was loaded before from what is there now.
 
 
 @lru_cache(maxsize=2)
-def _matrix(path: str) -> sp.csr_matrix:
+def _matrix(path: str, state: str) -> sp.csr_matrix:
     from xpipe.formats import read_sparse
 
     return read_sparse(path)
 
 
 @lru_cache(maxsize=1)
-def _emitted(folder: str, split: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+def _emitted(folder: str, split: str, state: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     from xpipe.formats.parquet import read_split
 
     return read_split(folder, split)
 
 
 @lru_cache(maxsize=1)
-def _group_ids(path: str) -> sp.csr_matrix:
+def _group_ids(path: str, state: str) -> sp.csr_matrix:
     from xpipe.formats import read_group_ids
 
     return read_group_ids(path)
 
 
 @lru_cache(maxsize=1)
-def _whole_text(source: tuple, on_bad_row: str) -> Any:
+def _whole_text(source: tuple, on_bad_row: str, state: str) -> Any:
     from xpipe.formats.source import TextSource
     from xpipe.formats.text import parse_range
 
@@ -257,7 +215,7 @@ def _whole_text(source: tuple, on_bad_row: str) -> Any:
 
 
 @lru_cache(maxsize=2)
-def _chosen(path: str, base: int | None, n_rows: int) -> np.ndarray:
+def _chosen(path: str, base: int | None, n_rows: int, state: str) -> np.ndarray:
     from xpipe.formats import read_index_split
 
     if base is None:
@@ -271,5 +229,5 @@ def _chosen(path: str, base: int | None, n_rows: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=8)
-def _offsets(path: str) -> np.ndarray:
+def _offsets(path: str, state: str) -> np.ndarray:
     return np.load(io.BytesIO(files.read_bytes(path)), allow_pickle=False)
