@@ -7,10 +7,14 @@ import shutil
 
 import pytest
 
-from tests.test_store import another_process, put
+from tests.samples import run_pipeline, write_dataset, write_pipeline
+from tests.test_locks import another_process
+from tests.test_store import put
 from xpipe import files
 from xpipe.cleaning import clean_store
 from xpipe.errors import ConfigError, ResourceError
+from xpipe.locks import StoreLock
+from xpipe.registry import register
 from xpipe.store import Store, dump_json, write_receipt
 
 
@@ -113,3 +117,114 @@ def test_what_cannot_be_removed_is_told(runs, monkeypatch):
     with pytest.raises(ResourceError, match="cannot be removed") as caught:
         clean_store(str(runs))
     assert caught.value.where.endswith("emit-broken")
+
+
+# ---------------------------------------------------------------- runs of a matrix, runs elsewhere, live runs
+
+
+def finish_run(folder, *stages: tuple[str, str]) -> None:
+    content = {"stages": [{"stage": stage, "key": key} for stage, key in stages]}
+    files.write_bytes(str(folder / "results.json"), dump_json(content))
+
+
+@pytest.mark.parametrize("below", ["matrix/combination", "a/b/c"])
+def test_runs_at_any_depth_count(runs, below):
+    finish_run(runs / below, ("emit", "unused"))
+    clean_store(str(runs))
+    assert stages(runs) == ["emit-first", "emit-second", "emit-unused", "read-shared"]
+    with another_process(str(runs / below)) as holder:
+        with pytest.raises(ResourceError, match="another run is writing to"):
+            clean_store(str(runs))
+        holder.communicate()
+
+
+def test_links_below_the_runs_are_not_followed(runs, tmp_path):
+    (runs / "loop").symlink_to(runs)
+    finish_run(tmp_path / "elsewhere", ("emit", "unused"))
+    (runs / "link").symlink_to(tmp_path / "elsewhere")
+    clean_store(str(runs))
+    assert "emit-unused" not in stages(runs)
+
+
+def test_runs_elsewhere_count_while_they_are_there(runs, tmp_path):
+    store, out = str(runs / ".store"), tmp_path / "elsewhere" / "run"
+    register(store, str(out))
+    register(store, "s3://bucket/run", ["group-unfinished", "emit-broken"])
+    finish_run(out, ("emit", "unused"))
+    removed = clean_store(str(runs))
+    assert [entry.name for entry in removed] == ["emit-broken", "group-unfinished"]
+    shutil.rmtree(out)
+    assert [entry.name for entry in clean_store(str(runs), dry_run=True)] == ["emit-unused"]
+    assert len(os.listdir(runs / ".store" / "users")) == 2
+    assert [entry.name for entry in clean_store(str(runs))] == ["emit-unused"]
+    assert len(os.listdir(runs / ".store" / "users")) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"null", b"[]", b'{"out": 3}', b'{"out": "/x", "stages": [3]}', b"\xff"])
+def test_damaged_records_of_users_are_dropped(runs, content):
+    path = runs / ".store" / "users" / "a.json"
+    files.write_bytes(str(path), content)
+    os.mkfifo(path.parent / "b.json")
+    clean_store(str(runs))
+    assert stages(runs) == ["emit-first", "emit-second", "read-shared"]
+
+
+def test_nothing_goes_while_a_run_elsewhere_uses_the_store(runs):
+    with StoreLock(str(runs / ".store")), pytest.raises(ResourceError, match="a run is using the store"):
+        clean_store(str(runs), everything=True)
+    assert [name for name in stages(runs) if name != ".lock"] == ALL
+    clean_store(str(runs))
+    assert stages(runs) == ["emit-first", "emit-second", "read-shared"]
+
+
+def test_a_stage_that_somebody_builds_stays(runs):
+    told = []
+    with another_process(str(runs / ".store" / "group-unfinished")) as holder:
+        removed = clean_store(str(runs), tell=told.append)
+        holder.communicate()
+    assert [entry.name for entry in removed] == ["emit-broken", "emit-unused"]
+    assert told == ["group-unfinished stays: somebody is building it"]
+    assert [entry.name for entry in clean_store(str(runs))] == ["group-unfinished"]
+
+
+def test_what_killed_runs_left_goes(runs):
+    folder = str(runs / ".store" / "read-shared")
+    write_receipt(folder, "rows", "a", [], {})
+    left = [".digests.json.other-host.1.0a1b2c3d.tmp", "users/.x.json.other-host.1.0a1b2c3d.tmp"]
+    for name in left:
+        files.write_bytes(str(runs / ".store" / name), b"half")
+    removed = {entry.name: entry.why for entry in clean_store(str(runs))}
+    assert removed["read-shared"] == "left over from a killed run"
+    assert sorted(files.walk(folder)) == ["manifest.json", "x/p"]
+    assert stages(runs) == ["emit-first", "emit-second", "read-shared"]
+
+
+def test_what_is_not_a_stage_stays(runs):
+    for name in ("My Documents", "notes", "backup.old", "notes-2"):
+        files.write_bytes(str(runs / ".store" / name / "mine.txt"), b"mine")
+    files.write_bytes(str(runs / ".store" / "read-me.txt"), b"mine")
+    (runs / ".store" / "emit-link").symlink_to(runs / "first")
+    clean_store(str(runs), everything=True)
+    assert stages(runs) == ["My Documents", "backup.old", "notes", "notes-2", "read-me.txt"]
+    assert (runs / "first" / "results.json").exists()
+
+
+def test_a_store_given_by_its_path(runs, tmp_path):
+    os.rename(runs / ".store", tmp_path / "artifacts")
+    with pytest.raises(ConfigError, match="no store below") as caught:
+        clean_store(str(runs))
+    assert "--store" in caught.value.fix
+    clean_store(str(runs), store=str(tmp_path / "artifacts"))
+    assert sorted(os.listdir(tmp_path / "artifacts")) == ["emit-first", "emit-second", "read-shared"]
+    clean_store(str(tmp_path / "no runs"), store=f"file://{tmp_path / 'artifacts'}")
+    assert os.listdir(tmp_path / "artifacts") == []
+
+
+def test_whole_runs_are_on_record(tmp_path):
+    path = write_pipeline(tmp_path, write_dataset(tmp_path / "data"))
+    elsewhere = tmp_path / "elsewhere" / "run"
+    run_pipeline(path)
+    run_pipeline(path, f"out={elsewhere}", f"store={tmp_path / 'runs' / '.store'}", "group.size=5")
+    assert clean_store(str(tmp_path / "runs")) == []
+    shutil.rmtree(elsewhere)
+    assert len(clean_store(str(tmp_path / "runs"))) == 2

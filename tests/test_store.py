@@ -1,23 +1,17 @@
-"""The store: damage is noticed, publishing is last, receipts are believed only with their files, one run a folder."""
+"""The store: damage is noticed, publishing is last, receipts are believed only with their files."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import signal
 import socket
-import subprocess
-import sys
-import time
-from contextlib import contextmanager
 
 import pytest
 
 from tests.test_files import dead_process
 from xpipe import files, store
 from xpipe.errors import ResourceError
-from xpipe.store import MANIFEST, RECEIPTS, RunLock, Store, content_key, read_receipts, write_receipt
+from xpipe.locks import RunLock
+from xpipe.store import MANIFEST, RECEIPTS, Store, content_key, read_receipts, write_receipt
 
 INGREDIENTS = {"stage": "read", "version": 1, "params": {"b": [1, 2.5, None], "a": "ä"}, "seed": 0}
 KEY = "e0b1d7a6b4f9b0d0"
@@ -125,12 +119,170 @@ def test_the_receipts_go_only_when_the_manifest_is_there(artifacts):
     write_receipt(folder, "rows", "part-0", [entry], {})
     in_the_way = files.join(folder, MANIFEST)
     os.mkdir(in_the_way)
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(ResourceError, match="a folder stands where a file must be"):
         artifacts.publish("read", KEY, {}, {"x": ([entry], {})}, {})
     assert list(read_receipts(folder, "rows")) == ["part-0"]
     os.rmdir(in_the_way)
     artifacts.publish("read", KEY, {}, {"x": ([entry], {})}, {})
     assert sorted(files.walk(folder)) == [MANIFEST, "x/p"]
+
+
+RECEIPT = {"files": [], "result": {}, "unsettled": []}
+MANIFEST_CONTENT = {"stage": "read", "key": KEY, "ingredients": {}, "summary": {}, "artifacts": {}}
+ENTRY = {"path": "x/p", "bytes": 1, "sha256": "0" * 64}
+STRANGE = (
+    None, 3, 2.5, True, "text", [], [1], {}, {"files": 3}, [[[]]], {"a": {"b": {"c": None}}}, 10**4000,
+    {"files": [None]},
+)  # fmt: skip
+
+
+def strange_entries():
+    """Entries of files that lead out of a folder, or are no entries."""
+    for path in ("../x", "/etc/passwd", "x/../../y", "", ".", "x//y", "a\\b", "x\0y", "s3://bucket/x", None, 7, ["x"]):
+        yield ENTRY | {"path": path}
+    for size in (-1, 1.0, "1", None, True, 2**60, 10**400):
+        yield ENTRY | {"bytes": size}
+    for digest in ("", "0" * 63, "g" * 64, "0" * 64 + "\n", None, 0):
+        yield ENTRY | {"sha256": digest}
+    yield {"path": "x/p"}
+    yield None
+    yield [1]
+
+
+def broken_manifests():
+    yield from STRANGE
+    for name in MANIFEST_CONTENT:
+        yield {key: value for key, value in MANIFEST_CONTENT.items() if key != name}
+        yield from (MANIFEST_CONTENT | {name: value} for value in (None, 3, [1], "../.."))
+    yield MANIFEST_CONTENT | {"artifacts": {"x": 3}}
+    for entry in strange_entries():
+        artifact = {"digest": "0" * 64, "about": {}, "files": [entry]}
+        yield MANIFEST_CONTENT | {"artifacts": {"x": artifact}}
+    for about in (None, [], 3):
+        yield MANIFEST_CONTENT | {"artifacts": {"x": {"digest": "0" * 64, "about": about, "files": []}}}
+
+
+def sealed(content) -> bytes:
+    """Anybody can seal."""
+    return store._seal(content) if isinstance(content, dict) else store.dump_json(content)
+
+
+def test_sealed_json_of_any_other_shape_is_no_manifest(artifacts, finished):
+    path = files.join(finished.folder, MANIFEST)
+    for content in broken_manifests():
+        files.write_bytes(path, sealed(content))
+        assert artifacts.damage(artifacts.find("read", KEY)) == "manifest.json is not as it was written", content
+        assert artifacts.stages() == [(finished.folder, None)]
+
+
+@pytest.mark.parametrize("depth", [100, 100_000])
+def test_a_deep_manifest(artifacts, finished, depth):
+    files.write_bytes(files.join(finished.folder, MANIFEST), b'{"a":' * depth + b"1" + b"}" * depth)
+    assert artifacts.damage(artifacts.find("read", KEY)) == "manifest.json is not as it was written"
+
+
+def put_folder(path):
+    os.mkdir(path)
+
+
+def put_link(path):
+    os.symlink("/etc/passwd", path)
+
+
+def put_dangling_link(path):
+    os.symlink("/nowhere/at/all", path)
+
+
+THINGS = (put_folder, put_link, put_dangling_link, os.mkfifo)
+
+
+@pytest.mark.parametrize("thing", THINGS)
+def test_something_else_in_the_place_of_a_manifest_or_a_file_is_built_again(artifacts, finished, thing):
+    path = files.join(finished.folder, MANIFEST)
+    os.unlink(path)
+    thing(path)
+    assert artifacts.damage(artifacts.find("read", KEY)) == "manifest.json is not as it was written"
+    part = files.join(finished.folder, "features/part-1")
+    os.unlink(part)
+    thing(part)
+    assert artifacts.damage(finished) == "features/part-1 is not a file"
+    folder = artifacts.begin("read", KEY)
+    if thing is put_folder:
+        os.rmdir(part)
+    artifacts.publish("read", KEY, {}, {"x": ([put(folder, "features/part-1", b"1")], {})}, {})
+    assert artifacts.damage(artifacts.find("read", KEY)) == ""
+
+
+def test_receipts_of_any_other_shape_are_not_believed(artifacts):
+    folder = artifacts.begin("read", KEY)
+    contents = [*STRANGE, *(RECEIPT | {"files": [entry]} for entry in strange_entries())]
+    contents += [RECEIPT | {name: value} for name in RECEIPT for value in (None, 3, "x", [[3]], [{}])]
+    contents += [{key: value for key, value in RECEIPT.items() if key != name} for name in RECEIPT]
+    for number, content in enumerate(contents):
+        files.write_bytes(files.join(folder, RECEIPTS, "rows", f"unit-{number}.json"), sealed(content))
+    for number, thing in enumerate(THINGS):
+        thing(files.join(folder, RECEIPTS, "rows", f"thing-{number}.json"))
+    assert read_receipts(folder, "rows") == {}
+    artifacts.begin("read", KEY)
+    for number in range(len(THINGS)):
+        write_receipt(folder, "rows", f"thing-{number}", [], {})
+    assert len(read_receipts(folder, "rows")) == len(THINGS)
+
+
+def test_nothing_is_written_through_links_in_a_stage(artifacts, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "mine").write_text("mine")
+    folder = artifacts.begin("read", KEY)
+    for name in (RECEIPTS, "features"):
+        os.symlink(elsewhere, files.join(folder, name))
+    artifacts.begin("read", KEY)
+    entry = put(folder, "features/part-0", b"1")
+    write_receipt(folder, "rows", "a", [entry], {})
+    artifacts.publish("read", KEY, {}, {"features": ([entry], {})}, {})
+    assert sorted(os.listdir(elsewhere)) == ["mine"]
+
+
+def test_files_in_the_place_of_folders_of_a_stage_go(artifacts):
+    folder = artifacts.begin("read", KEY)
+    for name in (RECEIPTS, "features"):
+        files.write_bytes(files.join(folder, name), b"x")
+    artifacts.begin("read", KEY)
+    write_receipt(folder, "rows", "a", [put(folder, "features/part-0", b"1")], {})
+    files.remove(files.join(folder, RECEIPTS, "rows"))
+    files.write_bytes(files.join(folder, RECEIPTS, "rows"), b"x")
+    artifacts.begin("read", KEY)
+    write_receipt(folder, "rows", "a", [put(folder, "features/part-0", b"1")], {})
+    assert list(read_receipts(folder, "rows")) == ["a"]
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_what_a_kill_after_the_manifest_left_goes(artifacts, monkeypatch):
+    folder = artifacts.begin("read", KEY)
+    entry = put(folder, "x/p", b"1")
+    write_receipt(folder, "rows", "a", [entry], {})
+    put(folder, "scratch/deep/er", b"12")
+    put(folder, "x/.q.other-host.7.0a1b2c3d.tmp", b"half")
+
+    def killed(*_):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "sweep", killed)
+        with pytest.raises(Killed):
+            artifacts.publish("read", KEY, {}, {"x": ([entry], {})}, {})
+    manifest = artifacts.find("read", KEY)
+    assert len(artifacts.leftovers(manifest)) == 3
+    with RunLock(folder):
+        artifacts.tidy(manifest)  # somebody is at work there
+        assert len(artifacts.leftovers(manifest)) == 3
+    artifacts.tidy(manifest)
+    assert sorted(files.walk(folder)) == [".lock", MANIFEST, "x/p"]
+    assert sorted(os.listdir(folder)) == [".lock", MANIFEST, "x"]
+    assert artifacts.damage(manifest) == ""
 
 
 def test_begin_clears_what_dead_writers_left_and_nothing_else(artifacts, finished):
@@ -182,178 +334,6 @@ def test_receipts_of_damaged_files_are_not_believed(artifacts):
     assert found["e"]["result"] == {"unit": "e"}
     assert found["e"]["files"][0]["path"] == "x/e"
     assert read_receipts(folder, "none") == {}
-
-
-# ---------------------------------------------------------------- digests of inputs
-
-
-def aged(path, content: bytes, seconds: float = 10) -> str:
-    """Write a file (in place) that says it was changed some seconds ago."""
-    path.write_bytes(content)
-    when = time.time_ns() - int(seconds * 1e9)
-    os.utime(path, ns=(when, when))
-    return str(path)
-
-
-def change_secretly(path, content: bytes) -> None:
-    """Other content under the same size, time and inode: who still gives the old digest did not hash again."""
-    status = os.stat(path)
-    assert status.st_size == len(content)
-    with open(path, "r+b") as stream:
-        stream.write(content)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def test_a_file_is_hashed_once(artifacts, tmp_path):
-    a, b = aged(tmp_path / "a", b"1"), aged(tmp_path / "b", b"2")
-    first = artifacts.digest_inputs([a, b])
-    assert first == {a: sha256(b"1"), b: sha256(b"2")}
-    change_secretly(a, b"3")
-    assert Store(artifacts.path).digest_inputs([a, b]) == first
-
-
-def test_the_same_file_by_another_name(artifacts, tmp_path, monkeypatch):
-    path = aged(tmp_path / "a", b"1")
-    artifacts.digest_inputs([path])
-    change_secretly(path, b"2")
-    monkeypatch.chdir(tmp_path)
-    assert artifacts.digest_inputs(["a", f"file://{path}"]) == {"a": sha256(b"1"), f"file://{path}": sha256(b"1")}
-
-
-def test_other_content_of_the_same_size_is_noticed_by_its_time(artifacts, tmp_path):
-    path = aged(tmp_path / "a", b"1", seconds=20)
-    artifacts.digest_inputs([path])
-    aged(tmp_path / "a", b"2", seconds=10)
-    assert artifacts.digest_inputs([path]) == {path: sha256(b"2")}
-
-
-def test_a_file_put_in_the_place_of_another_is_noticed(artifacts, tmp_path):
-    path, other = aged(tmp_path / "a", b"1"), aged(tmp_path / "b", b"2")
-    os.utime(other, ns=(os.stat(path).st_mtime_ns,) * 2)  # same size, same time
-    artifacts.digest_inputs([path])
-    os.replace(other, path)
-    assert artifacts.digest_inputs([path]) == {path: sha256(b"2")}
-
-
-@pytest.mark.parametrize("seconds", [0, -60])
-def test_a_file_that_may_still_change_is_not_remembered(artifacts, tmp_path, seconds):
-    path = aged(tmp_path / "a", b"1", seconds=seconds)
-    artifacts.digest_inputs([path])
-    change_secretly(path, b"2")
-    assert artifacts.digest_inputs([path]) == {path: sha256(b"2")}
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"x": 1}', b"\xff"])
-def test_a_corrupt_cache_is_ignored(artifacts, tmp_path, content):
-    path = aged(tmp_path / "a", b"1")
-    artifacts.digest_inputs([path])
-    cache = files.join(artifacts.path, "digests.json")
-    whole = files.read_bytes(cache)
-    files.write_bytes(cache, content)
-    assert artifacts.digest_inputs([path]) == {path: sha256(b"1")}
-    assert files.read_bytes(cache) == whole
-    files.write_bytes(cache, whole.replace(sha256(b"1").encode(), b"0" * 64))
-    assert artifacts.digest_inputs([path]) == {path: sha256(b"1")}
-
-
-def test_a_name_that_is_not_utf8(artifacts, tmp_path):
-    path = os.fsdecode(os.path.join(os.fsencode(tmp_path), b"\xff.txt"))
-    with open(path, "wb") as stream:
-        stream.write(b"1")
-    os.utime(path, (1e9, 1e9))
-    artifacts.digest_inputs([path])
-    change_secretly(path, b"2")
-    assert artifacts.digest_inputs([path]) == {path: sha256(b"1")}
-
-
-# ---------------------------------------------------------------- one run at a time
-
-HOLD = """
-import sys
-from xpipe.store import RunLock
-with RunLock(sys.argv[1]):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-@contextmanager
-def another_process(out):
-    """A process that holds the lock of a folder until its standard input ends."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, out], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout.readline() == "held\n"
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-
-
-@pytest.mark.parametrize("remote", [False, True])
-def test_a_second_run_is_told_who_holds_the_folder(tmp_path, remote):
-    out = f"memory://{tmp_path.name}" if remote else str(tmp_path / "out")
-    with another_process(out) as holder:
-        with pytest.raises(ResourceError, match="another run is writing to") as caught, RunLock(out):
-            pass
-        assert out in caught.value.what
-        assert caught.value.where.startswith(f"process {holder.pid} on {socket.gethostname()}, since 20")
-        with RunLock(out + "-other"):  # another folder is free
-            pass
-        holder.communicate()
-        assert holder.returncode == 0
-    with RunLock(out) as lock:
-        assert lock.left_behind is None
-
-
-def test_the_lock_of_a_killed_run_is_free_and_told(tmp_path):
-    out = str(tmp_path / "out")
-    with another_process(out) as holder:
-        os.kill(holder.pid, signal.SIGKILL)
-        holder.wait()
-        with RunLock(out) as lock:
-            assert lock.left_behind["pid"] == holder.pid
-            assert lock.left_behind["host"] == socket.gethostname()
-            content = json.loads((tmp_path / "out" / ".lock").read_text())
-            assert content["pid"] == os.getpid()
-    with RunLock(out) as lock:
-        assert lock.left_behind is None
-
-
-def test_a_run_that_fails_or_finishes_leaves_an_empty_lock(tmp_path):
-    out = tmp_path / "out"
-    with RunLock(str(out)):
-        assert (out / ".lock").stat().st_size > 0
-    assert (out / ".lock").read_text() == ""
-    with pytest.raises(KeyError), RunLock(f"file://{out}"):
-        raise KeyError
-    with RunLock(str(out)) as lock:
-        assert lock.left_behind is None
-
-
-def test_a_lock_file_with_anything_in_it(tmp_path):
-    for content in ("[1]", "{", "\0\0"):
-        (tmp_path / ".lock").write_text(content)
-        with RunLock(str(tmp_path)) as lock:
-            assert lock.left_behind is None
-
-
-def test_a_folder_that_cannot_be_locked(tmp_path, monkeypatch):
-    import fcntl
-
-    def refuse(stream, how):
-        raise OSError(37, "No locks available")
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(ResourceError, match="cannot be locked") as caught, RunLock(str(tmp_path)):
-        pass
-    assert "No locks available" in caught.value.why
 
 
 def test_dump_json_is_for_people_and_the_same_every_time():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import hashlib
@@ -53,13 +54,27 @@ def _compiled_folder(room: Path, chosen: str) -> str:
     """Where compiled kernels of a room are kept, in its present state; those of states long gone are dropped."""
     folder = Path(chosen) if chosen else room / "__pycache__"
     if not os.access(folder if folder.exists() else folder.parent, os.W_OK):
-        folder = Path(tempfile.gettempdir()) / f"xpipe-{os.getuid()}"
+        folder = Path(_private_folder())
     stamp = f"kernels-{kernel_stamp(room)}"
     for other in folder.glob("kernels-*"):
         with contextlib.suppress(OSError):
             if other.name != stamp and other.stat().st_mtime < time.time() - DAY:
                 shutil.rmtree(other, ignore_errors=True)
     return str(folder / stamp)
+
+
+@functools.cache
+def _private_folder() -> str:
+    """A folder that nobody else can write to: numba loads pickles from it. One of this process where there is none."""
+    from xpipe.errors import ResourceError
+    from xpipe.private import private_folder
+
+    try:
+        return private_folder()
+    except ResourceError:
+        folder = tempfile.mkdtemp(prefix="xpipe-kernels-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return folder
 
 
 def kernel_stamp(room: Path) -> str:

@@ -1,31 +1,80 @@
-"""Artifacts by content key: whole-or-nothing publishing, receipts of finished units, digests, locks.
+"""Artifacts by content key: whole-or-nothing publishing, receipts of finished units, digests of input files.
 
-Knows nothing of Dask or of what is inside an artifact. Layout of a store:
+Knows nothing of Dask or of what is inside an artifact. Nothing it reads from a file names a place outside a stage's
+folder. Layout of a store:
 
     <store>/<stage>-<key>/<artifact>/...   the files of a stage's artifacts, each published by one rename
     <store>/<stage>-<key>/receipts/...     one small JSON a finished unit, while the stage is being built
     <store>/<stage>-<key>/manifest.json    written last: its presence means the stage is complete
-    <store>/digests.json                   sha256 of input files by path, size, time: saves hashing them again
+    <store>/digests.json                   sha256 of input files by path and stamp: saves hashing them again
+    <store>/users/...                      one small JSON for each folder whose run used the store: see `registry`
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-import time
-from collections.abc import Iterable
+import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from xpipe import files
-from xpipe.errors import ResourceError
+from typing_extensions import TypedDict
+
+from xpipe import files, sources
+from xpipe.checked_json import Count, InsidePath, Sha256, check_value, parse_json
+from xpipe.errors import DataError, ResourceError
+from xpipe.locks import LOCK, RunLock
 from xpipe.machine import usable_cores
+from xpipe.os_errors import explained
+from xpipe.sources import Source
+
+__all__ = ["RunLock", "Store"]  # and all that is defined here
+
 
 STORE_FORMAT = 1
 MANIFEST = "manifest.json"
 RECEIPTS = "receipts"
+DIGESTS = "digests.json"
+FILE_ENDINGS = (".json", ".arrow", ".parquet", ".npy", ".npz", ".txt", ".safetensors", ".tmp")
+STAGE_FOLDER = re.compile(r"[a-z]+(_[a-z]+)*-[0-9A-Za-z]+\Z")
+
+
+class FileEntry(TypedDict):
+    """A file of a stage, in its manifest or a receipt; what the unit added (rows, split, ...) is kept beside."""
+
+    path: InsidePath
+    bytes: Count
+    sha256: Sha256
+
+
+class ArtifactContent(TypedDict):
+    digest: Sha256
+    about: dict[str, Any]
+    files: list[FileEntry]
+
+
+class ManifestContent(TypedDict):
+    stage: str
+    key: str
+    ingredients: dict[str, Any]
+    summary: dict[str, Any]
+    artifacts: dict[str, ArtifactContent]
+
+
+class KnownDigest(TypedDict):
+    stamp: list[int | str]
+    sha256: Sha256
+
+
+class Receipt(TypedDict):
+    files: list[FileEntry]
+    result: dict[str, Any]
+    unsettled: list[list[int | str] | None]  # stamps of input files that were too young to stand for their content
 
 
 def dump_json(value: Any) -> bytes:
@@ -48,14 +97,31 @@ def _seal(content: dict) -> bytes:
     return dump_json({**plain, "sha256": hashlib.sha256(dump_json(plain)).hexdigest()})
 
 
-def _unseal(sealed: bytes) -> dict | None:
-    """What was sealed; None when one character of it has changed."""
-    try:
-        content = json.loads(sealed)
-    except ValueError:
+def _unseal(path: str, shape: Any) -> Any:
+    """What was sealed in a file; None where there is none, or not as it was written, or not of this shape.
+
+    Anybody can seal: a seal shows damage, not who wrote it. So the content is checked like any other.
+    """
+    if not _is_plain_file(path):
         return None
-    digest = content.pop("sha256", None) if isinstance(content, dict) else None
-    return content if digest == hashlib.sha256(dump_json(content)).hexdigest() else None
+    try:
+        content = parse_json(files.read_bytes(path), dict[str, Any], where=path, allow_nan=True)
+        digest = content.pop("sha256", None)
+        if digest != hashlib.sha256(dump_json(content)).hexdigest():
+            return None
+        return check_value(content, shape, where=path)
+    except (DataError, OSError, ValueError, RecursionError):  # the last two: texts and depths that cannot be written
+        return None
+
+
+def _is_plain_file(path: str) -> bool:
+    """A file itself: no link, which could lead anywhere, and no FIFO, which could keep a reader waiting."""
+    if not files.is_local(path):
+        return files.exists(path)
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -111,8 +177,10 @@ def artifact_digest(entries: Iterable[dict], about: dict) -> str:
 class Store:
     """A folder (or URL) of artifacts. Several runs may share it: equal keys mean equal bytes."""
 
-    def __init__(self, path: str):
+    def __init__(self, path: str, *, remembers: bool = True):
+        """remembers: digests of input files are kept here for the next time, which makes the folder."""
         self.path = files.local(path)
+        self.remembers = remembers
 
     def folder(self, stage: str, key: str) -> str:
         return files.join(self.path, f"{stage}-{key}")
@@ -121,15 +189,16 @@ class Store:
         """The finished stage with this key, or None. Whether it can be trusted is for `damage` to say."""
         folder = self.folder(stage, key)
         found = self.open(folder)
-        if found is None and files.exists(files.join(folder, MANIFEST)):
+        if found is None and _is_there(files.join(folder, MANIFEST)):
             return Manifest(stage, key, folder, {}, {}, broken=True)
         return found
 
     def open(self, folder: str) -> Manifest | None:
         """The manifest in a stage's folder; None when it is not there or not as it was written."""
-        path = files.join(folder, MANIFEST)
-        content = _unseal(files.read_bytes(path)) if files.exists(path) else None
-        return None if content is None else Manifest.from_json(folder, content)
+        content = _unseal(files.join(folder, MANIFEST), ManifestContent)
+        if content is None or files.basename(folder) != f"{content['stage']}-{content['key']}":
+            return None
+        return Manifest.from_json(folder, content)
 
     def damage(self, manifest: Manifest) -> str:
         """Why a finished stage cannot be trusted ("" when every file has its digest)."""
@@ -143,20 +212,20 @@ class Store:
         return ""
 
     def begin(self, stage: str, key: str) -> str:
-        """The folder to build a stage in, cleared of what dead writers left half-written."""
+        """The folder to build a stage in, cleared of what dead writers left half-written, and of links."""
         folder = self.folder(stage, key)
         files.remove(files.join(folder, MANIFEST))
         if files.is_local(folder):
-            os.makedirs(folder, exist_ok=True)
-            for path in files.walk(folder):
-                if files.is_abandoned(files.basename(path)):
-                    files.remove(files.join(folder, path))
+            with explained(folder):
+                os.makedirs(folder, exist_ok=True)
+            for path in list(_misplaced(folder)):
+                files.remove(path)  # of a link, the link alone: nothing is written through it
         return folder
 
     def publish(
         self, stage: str, key: str, ingredients: dict, artifacts: dict[str, tuple[list[dict], dict]], summary: dict
     ) -> Manifest:
-        """Make a stage's artifacts ({name: (files, about)}) official: manifest last, then the receipts go."""
+        """Make a stage's artifacts ({name: (files, about)}) official: manifest last, then what is not in it goes."""
         folder = self.folder(stage, key)
         made = {
             name: Artifact(name, folder, artifact_digest(entries, about), tuple(entries), about)
@@ -165,143 +234,130 @@ class Store:
         manifest = Manifest(stage, key, folder, ingredients, made, summary)
         content = manifest.to_json()
         files.write_bytes(files.join(folder, MANIFEST), _seal(content))
-        files.remove(files.join(folder, RECEIPTS))
-        return Manifest.from_json(folder, _plain(content))  # what a later run will see, to the order of keys
+        published = Manifest.from_json(folder, _plain(content))  # what a later run will see, to the order of keys
+        self.sweep(published)
+        return published
+
+    def leftovers(self, manifest: Manifest) -> list[str]:
+        """What lies in a finished stage's folder beside its artifacts: receipts, scratch of a killed run."""
+        listed = {entry["path"] for artifact in manifest.artifacts.values() for entry in artifact.files}
+        found = files.walk(manifest.folder)
+        return [path for path in found if path not in listed and path not in (MANIFEST, LOCK)]
+
+    def sweep(self, manifest: Manifest) -> None:
+        """Remove the leftovers. The caller holds the lock of the stage's folder."""
+        for path in self.leftovers(manifest):
+            files.remove(files.join(manifest.folder, path))
+        if files.is_local(manifest.folder):
+            for top, _, _ in os.walk(manifest.folder, topdown=False):
+                if top != manifest.folder and not os.listdir(top):
+                    os.rmdir(top)
+
+    def tidy(self, manifest: Manifest) -> None:
+        """Remove the leftovers of a killed run, unless somebody is at work in the stage's folder."""
+        if self.leftovers(manifest):
+            with contextlib.suppress(ResourceError, OSError), RunLock(manifest.folder):
+                self.sweep(manifest)
 
     def stages(self) -> list[tuple[str, Manifest | None]]:
-        """Every stage folder with its manifest (None: unfinished or damaged)."""
+        """Every stage folder with its manifest (None: unfinished or damaged); what else lies there is not ours."""
         found = []
         for name in files.listing(self.path):
             folder = files.join(self.path, name)
-            if files.is_folder(folder):
+            if STAGE_FOLDER.match(name) and files.is_folder(folder):
                 found.append((folder, self.open(folder)))
         return found
 
-    # Input files are hashed once: a file whose size, time and inode did not change keeps its digest.
+    # Input files are hashed once: a settled file whose stamp did not change keeps its digest.
+
+    def sources(self, paths: Iterable[str]) -> dict[str, Source]:
+        """Each file as it is now, with its digest, by the path given."""
+        cache_path = files.join(self.path, DIGESTS)
+        cache = _unseal(cache_path, dict[str, Any]) or {}
+        found, changed = {}, False
+        for path in paths:
+            known = cache.get(sources.absolute(path))
+            source = sources.digest(path, known if _is_digest(known) else None)
+            fresh = {"stamp": list(source.stamp or ()), "sha256": source.sha256}
+            if source.settled and known != fresh:
+                cache[source.path] = fresh
+                changed = True
+            found[path] = source
+        if changed and self.remembers and not files.is_folder(cache_path):
+            files.write_bytes(cache_path, _seal(cache))
+        return found
 
     def digest_inputs(self, paths: Iterable[str]) -> dict[str, str]:
         """The sha256 of each file, by the path given."""
-        cache_path = files.join(self.path, "digests.json")
-        cache = (_unseal(files.read_bytes(cache_path)) if files.exists(cache_path) else None) or {}
-        digests, changed = {}, False
-        for path in paths:
-            stamp = _stamp(path)
-            known = cache.get(_absolute(path))
-            if stamp is not None and known is not None and known[0] == stamp:
-                digests[path] = known[1]
-                continue
-            digests[path] = files.sha256(path)
-            # a file still being written may change within one tick
-            if stamp is not None and time.time_ns() - stamp[1] > 2_000_000_000:
-                cache[_absolute(path)] = [stamp, digests[path]]
-                changed = True
-        if changed:
-            files.write_bytes(cache_path, _seal(cache))
-        return digests
+        return {path: source.sha256 for path, source in self.sources(paths).items()}
 
 
-def file_damage(folder: str, entry: dict) -> str:
+def _is_digest(known: Any) -> bool:
+    try:
+        check_value(known, KnownDigest, where=DIGESTS)
+    except DataError:
+        return False
+    return True
+
+
+def _is_there(path: str) -> bool:
+    """Also for a link that leads nowhere."""
+    return os.path.lexists(path) if files.is_local(path) else files.exists(path)
+
+
+def _misplaced(folder: str) -> Iterator[str]:
+    """What would be in the way of building in a stage's folder: temporary files of the dead, links, FIFOs, files where
+    folders belong (only the lock lies beside the folders of artifacts and receipts) and folders where files belong."""
+    for top, folders, names in os.walk(folder):
+        above = os.path.relpath(top, folder)
+        for name in folders:
+            if os.path.islink(os.path.join(top, name)) or os.path.splitext(name)[1] in FILE_ENDINGS:
+                yield os.path.join(top, name)
+        for name in names:
+            path = os.path.join(top, name)
+            beside = (above == "." and name != LOCK) or above == RECEIPTS
+            if beside or not _is_plain_file(path) or files.is_abandoned(name):
+                yield path
+
+
+def file_damage(folder: str, entry: FileEntry) -> str:
     """Why a stored file is not the one that was written ("" when it is)."""
     path = files.join(folder, entry["path"])
-    if not files.exists(path):
-        return f"{entry['path']} is missing"
-    if files.size(path) != entry["bytes"]:
-        return f"{entry['path']} has {files.size(path):,} bytes instead of {entry['bytes']:,}"
-    if files.sha256(path) != entry["sha256"]:
-        return f"{entry['path']} has another digest than when it was written"
+    try:
+        if not _is_there(path):
+            return f"{entry['path']} is missing"
+        if not _is_plain_file(path):
+            return f"{entry['path']} is not a file"
+        if files.size(path) != entry["bytes"]:
+            return f"{entry['path']} has {files.size(path):,} bytes instead of {entry['bytes']:,}"
+        if files.sha256(path) != entry["sha256"]:
+            return f"{entry['path']} has another digest than when it was written"
+    except (OSError, ValueError) as error:  # the latter: a name that no file can have
+        return f"{entry['path']} cannot be read: {error}"
     return ""
 
 
-def write_receipt(folder: str, step: str, unit: str, entries: list[dict], result: dict) -> None:
-    """Record a unit as finished, after its files."""
-    content = {"files": entries, "result": result}
+def write_receipt(
+    folder: str, step: str, unit: str, entries: list[dict], result: dict, sources_read: Sequence[Source] = ()
+) -> None:
+    """Record a unit as finished, after its files. `sources_read` are the input files that it read."""
+    content = {"files": entries, "result": result, "unsettled": sources.unsettled(sources_read)}
     files.write_bytes(files.join(folder, RECEIPTS, step, unit + ".json"), _seal(content))
 
 
-def read_receipts(folder: str, step: str) -> dict[str, dict]:
-    """Receipts of the units of a step that are finished and whole."""
+def read_receipts(folder: str, step: str, sources_now: Sequence[Source] = ()) -> dict[str, dict]:
+    """Receipts of the units of a step that are finished and whole.
+
+    A unit that read a file in the very moment of its making is believed only while that file is still the same one.
+    """
     receipts = {}
+    now = [None if source.stamp is None else list(source.stamp) for source in sources_now]
     for name in files.listing(files.join(folder, RECEIPTS, step)):
         if not name.endswith(".json") or name.startswith("."):
             continue
-        receipt = _unseal(files.read_bytes(files.join(folder, RECEIPTS, step, name)))
-        if receipt is not None and not any(file_damage(folder, entry) for entry in receipt["files"]):
+        receipt = _unseal(files.join(folder, RECEIPTS, step, name), Receipt)
+        if receipt is None or any(stamp is None or stamp not in now for stamp in receipt["unsettled"]):
+            continue
+        if not any(file_damage(folder, entry) for entry in receipt["files"]):
             receipts[name.removesuffix(".json")] = receipt
     return receipts
-
-
-def _absolute(path: str) -> str:
-    path = files.local(path)
-    return os.path.abspath(path) if files.is_local(path) else path
-
-
-def _stamp(path: str) -> list[int] | None:
-    path = files.local(path)
-    if not files.is_local(path):
-        return None
-    status = os.stat(path)
-    return [status.st_size, status.st_mtime_ns, status.st_ino]
-
-
-class RunLock:
-    """One run at a time in an output folder. The kernel frees the lock of a process that dies, however it dies.
-
-    Remote folders are locked by a file in this machine's temporary folder: two machines writing to one remote folder
-    do no harm to the store (equal keys, equal bytes), but the later `results.json` wins.
-    """
-
-    def __init__(self, out: str):
-        self.out = files.local(out)
-        self.left_behind: dict | None = None
-        self._stream: Any = None
-
-    def _path(self) -> str:
-        if files.is_local(self.out):
-            return os.path.join(self.out, ".lock")
-        import tempfile
-
-        name = hashlib.sha256(self.out.encode()).hexdigest()[:16]
-        return os.path.join(tempfile.gettempdir(), f"xpipe-{name}.lock")
-
-    def __enter__(self) -> RunLock:
-        import fcntl
-        import socket
-
-        path = self._path()
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        self._stream = open(path, "a+")
-        try:
-            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            owner = self._read_owner()
-            self._stream.close()
-            if not isinstance(error, BlockingIOError):
-                raise ResourceError(
-                    f"{self.out} cannot be locked", where=path, why=str(error), fix="use a folder on a local disk"
-                ) from error
-            raise ResourceError(
-                f"another run is writing to {self.out}",
-                where=f"process {owner.get('pid', '?')} on {owner.get('host', '?')}, since {owner.get('since', '?')}",
-                why="one run at a time may write to an output folder",
-                fix="wait for it, stop it, or use another folder: --set out=runs/other",
-            ) from error
-        owner = self._read_owner()
-        self.left_behind = owner or None  # a finished run empties the file: this one died
-        self._stream.truncate(0)
-        self._stream.seek(0)
-        since = time.strftime("%Y-%m-%d %H:%M:%S")
-        json.dump({"pid": os.getpid(), "host": socket.gethostname(), "since": since}, self._stream)
-        self._stream.flush()
-        return self
-
-    def _read_owner(self) -> dict:
-        self._stream.seek(0)
-        try:
-            owner = json.loads(self._stream.read() or "{}")
-        except ValueError:
-            return {}
-        return owner if isinstance(owner, dict) else {}
-
-    def __exit__(self, *_: object) -> None:
-        self._stream.truncate(0)
-        self._stream.close()

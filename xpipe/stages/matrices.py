@@ -5,15 +5,34 @@ Orchestration only; the files themselves are `formats.parts`.
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from typing_extensions import TypedDict
 
 from xpipe import files
-from xpipe.store import MANIFEST, Artifact
+from xpipe.checked_json import Count, InsidePath, check_value
+from xpipe.errors import DataError
+from xpipe.store import MANIFEST, Artifact, Store
 
 if TYPE_CHECKING:
     from xpipe.formats.parts import PartedMatrix
+
+
+FIX = "give the same command again; if it comes back, remove the folder of the stage"
+
+
+class Width(TypedDict):
+    """What the facts of an artifact of matrices must hold."""
+
+    n_columns: Count
+
+
+class Part(TypedDict):
+    """What the entry of a part must hold."""
+
+    path: InsidePath
+    rows: Count
 
 
 def part_path(artifact: str, split: str, index: int) -> str:
@@ -39,13 +58,18 @@ def open_matrix(where: list[str], split: str) -> PartedMatrix:
 def _open(folder: str, name: str, split: str) -> PartedMatrix:
     from xpipe.formats.parts import PartedMatrix
 
-    artifact: dict[str, Any] = json.loads(files.read_bytes(files.join(folder, MANIFEST)))["artifacts"][name]
-    parts = [entry for entry in artifact["files"] if entry.get("split") == split]
+    where = files.join(folder, MANIFEST)
+    manifest = Store(files.parent(folder)).open(folder)
+    if manifest is None or name not in manifest.artifacts:
+        raise DataError(f"a stored stage has no {name}", where=where, fix=FIX)
+    artifact = manifest.artifacts[name]
+    width = check_value(artifact.about, Width, where=where, fix=FIX)["n_columns"]
+    of_split = [entry for entry in artifact.files if entry.get("split") == split]
+    parts = check_value(of_split, list[Part], where=where, fix=FIX)
     starts = [0]
     for entry in parts:
         starts.append(starts[-1] + entry["rows"])
-    paths = tuple(files.join(folder, entry["path"]) for entry in parts)
-    return PartedMatrix(paths, tuple(starts), artifact["about"]["n_columns"])
+    return PartedMatrix(tuple(files.join(folder, entry["path"]) for entry in parts), tuple(starts), width)
 
 
 def splits_of(artifact: Artifact) -> list[str]:

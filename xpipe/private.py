@@ -1,0 +1,65 @@
+"""A folder of this user alone, for locks of remote folders and for compiled kernels: others can neither read nor plant.
+
+Holds nothing of what is kept there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+
+from xpipe.errors import ResourceError
+
+
+def private_folder() -> str:
+    """A folder that only this user can enter; made where it is not there.
+
+    The temporary folder is everybody's: whoever makes `xpipe-<uid>` there before us could hand us kernels (pickles, so
+    code) or hold our locks. So a folder is taken only if it is a real one, ours, and closed to others; a folder that
+    others could write to before is not trusted with what it already holds.
+    Raises ResourceError where no place will do.
+    """
+    refused = []
+    for place in _places():
+        why = _refusal(place)
+        if not why:
+            return place
+        refused.append(f"{place}: {why}")
+    raise ResourceError(
+        "there is no folder that is this user's alone",
+        why="; ".join(refused),
+        fix="remove what is there, or set TMPDIR to a folder of yours",
+    )
+
+
+def _places() -> Iterator[str]:
+    name = f"xpipe-{os.geteuid()}"
+    yield os.path.join(tempfile.gettempdir(), name)
+    if os.environ.get("XDG_RUNTIME_DIR"):
+        yield os.path.join(os.environ["XDG_RUNTIME_DIR"], name)
+    home = os.path.expanduser("~")
+    if os.path.isdir(home):
+        yield os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), name)
+
+
+def _refusal(folder: str) -> str:
+    """Why a folder will not do ("" when it will)."""
+    try:
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        status = os.lstat(folder)  # never through a link: its owner could point it elsewhere later
+        if not stat.S_ISDIR(status.st_mode):
+            return "is not a folder"
+        if status.st_uid != os.geteuid():
+            return f"belongs to user {status.st_uid}"
+        if status.st_mode & 0o022:
+            return "was open to others for writing"
+        if status.st_mode & 0o777 != 0o700:
+            os.chmod(folder, 0o700)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
