@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import subprocess
-import sys
-import time
 
 import pytest
 
 from tests import work
+from tests.dask_processes import dask_processes
 from xpipe.cluster import Call, ClusterParams, connect
 from xpipe.errors import DataError, ResourceError, StageError
 from xpipe.store import read_receipts
@@ -38,44 +35,6 @@ def run(params, work_calls):
     return outcomes
 
 
-@contextlib.contextmanager
-def dask_processes(n_workers, tmp_path, nanny=True):
-    """A scheduler and workers as separate processes over TCP, as a user would start them."""
-    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-    address_file = tmp_path / "scheduler.json"
-    command = [
-        sys.executable,
-        "-m",
-        "distributed.cli.dask_scheduler",
-        "--port",
-        "0",
-        "--no-dashboard",
-        "--host",
-        "127.0.0.1",
-    ]
-    with open(tmp_path / "dask.log", "w") as log:
-        start = {"env": environment, "stdout": log, "stderr": log}
-        processes = [subprocess.Popen([*command, "--scheduler-file", str(address_file)], **start)]
-        try:
-            deadline = time.monotonic() + 60
-            while not address_file.exists() and time.monotonic() < deadline:
-                time.sleep(0.05)
-            worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(address_file)]
-            worker += ["--nthreads", "1", "--no-dashboard", "--local-directory", str(tmp_path / "scratch")]
-            worker += ["--nanny" if nanny else "--no-nanny"]
-            processes += [subprocess.Popen(worker, **start) for _ in range(n_workers)]
-            yield json.loads(address_file.read_text())["address"], processes
-        finally:
-            for process in reversed(processes):
-                process.terminate()
-            for process in processes:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(20)
-                if process.poll() is None:
-                    process.kill()
-                    process.wait()
-
-
 def test_every_kind_gives_the_same_receipts(tmp_path):
     found = []
     for kind in ("none", "local"):
@@ -98,7 +57,7 @@ def test_scheduler_and_two_workers_over_tcp(tmp_path):
         assert sorted(receipt["result"]["square"] for receipt in receipts.values()) == [i * i for i in range(8)]
         missing = tmp_path / "not-shared"
         with pytest.raises(ResourceError, match="does not see"):
-            run(ClusterParams(kind=address), calls(work.write_squares, missing))
+            run(ClusterParams(kind=address, worker_timeout="10min"), calls(work.write_squares, missing))
 
 
 def test_all_workers_leaving_ends_with_an_error(tmp_path):
@@ -108,7 +67,9 @@ def test_all_workers_leaving_ends_with_an_error(tmp_path):
         def leave(call, outcome):
             processes[1].kill()
 
-        with contextlib.closing(connect(ClusterParams(kind=address, worker_timeout="3s"))) as cluster:
+        with contextlib.closing(connect(ClusterParams(kind=address))) as cluster:
+            cluster.run(calls(work.write_squares, tmp_path / "store", n=1), lambda *_: None)
+            cluster.params = ClusterParams(kind=address, worker_timeout="3s")  # a busy machine starts workers slowly
             slow = calls(work.sleep_long, tmp_path / "store", n=2, shared={"seconds": 1})
             with pytest.raises(ResourceError, match="no Dask worker"):
                 cluster.run(slow, leave)

@@ -12,6 +12,7 @@ import threading
 
 import pytest
 
+from tests.waiting import LIMIT
 from xpipe import progress as progress_module
 from xpipe.progress import Progress
 
@@ -73,7 +74,7 @@ def test_plain_heartbeat_shows_a_stage_that_does_not_advance(stream, clock, monk
         monkeypatch.setattr(stream, "write", lambda text: (write(text), "0/9" in text and shown.set()))
         progress.stage("read", total=9)
         clock.now += 30
-        assert shown.wait(10)
+        assert shown.wait(LIMIT)
     assert "read: 0/9 rows (0 %), 30.0 s" in stream.getvalue()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 
 from xpipe import files
@@ -55,3 +56,36 @@ def stumble(folder, units, shared):
 def sleep_long(folder, units, shared):
     time.sleep(shared.get("seconds", 60))
     yield units[0]["unit"], [], {}
+
+
+def train_small_head(folder, units, shared):
+    """Heads of one seed; the result is the digest of the weights."""
+    import hashlib
+
+    from xpipe.heads import TrainOptions, train_head
+
+    for unit in units:
+        options = TrainOptions("bsl", {"dim": 3}, width=8, dropout=0.3, epochs=3, batch_size=32, device="cpu")
+        W, _ = train_head(shared["dataset"], options).model.head.weights()
+        yield unit["unit"], [], {"weights": hashlib.sha256(W.tobytes()).hexdigest()}
+
+
+def count_library_threads(folder, units, shared):
+    """How many threads each library has inside a call, one loaded before and one that the call itself loads."""
+    import threadpoolctl
+
+    for name in shared["imports"]:
+        __import__(name)
+    torch = sys.modules.get("torch")
+    for unit in units:
+        found = {
+            os.path.basename(library["filepath"]): library["num_threads"] for library in threadpoolctl.threadpool_info()
+        }
+        found |= {"torch": torch.get_num_threads()} if torch else {}
+        time.sleep(shared.get("seconds", 0))
+        yield unit["unit"], [], {"threads": found}
+
+
+def squares_slowly(folder, units, shared):
+    time.sleep(0.5)
+    yield from write_squares(folder, units, shared)

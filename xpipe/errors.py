@@ -1,15 +1,21 @@
 """Errors that teach: what happened, where, why, and what to try; one exit code a kind.
 
-Holds no formatting for the terminal: `cli` prints `str(error)` and exits with `error.exit_code`.
+Holds no colours: `cli` prints `str(error)` and exits with `error.exit_code`.
 """
 
 from __future__ import annotations
 
+from xpipe.printable import printable, printable_lines
+
+LONGEST_LINE = 5000  # characters; a path may have 4,096
 INTERRUPTED = 130  # exit code of a run stopped by Ctrl-C or SIGTERM
 
 
 class XpipeError(Exception):
-    """A mistake the user can act on. `str()` gives all four parts, one a line, empty ones left out."""
+    """A mistake the user can act on. `str()` gives all four parts, one a line, empty ones left out, safe to print.
+
+    Parts may quote files and other programs. Further lines of a quote are set in, so that none passes for a part.
+    """
 
     exit_code = 70
 
@@ -18,11 +24,11 @@ class XpipeError(Exception):
         self.what, self.where, self.why, self.fix = what, where, why, fix
 
     def __str__(self) -> str:
-        parts = [self.what]
-        parts += [
-            f"  {name}: {text}" for name, text in (("where", self.where), ("why", self.why), ("try", self.fix)) if text
-        ]
-        return "\n".join(parts)
+        parts = {"where": printable(self.where, LONGEST_LINE)}
+        for name, text in (("why", self.why), ("try", self.fix)):
+            parts[name] = printable_lines(text.rstrip(), LONGEST_LINE).replace("\n", "\n    ")
+        lines = [f"  {name}: {text}" for name, text in parts.items() if text]
+        return "\n".join([printable_lines(self.what, LONGEST_LINE), *lines])
 
     def __reduce__(self):  # keeps the parts when a worker process raises it
         return _rebuild, (type(self), self.what, self.where, self.why, self.fix)

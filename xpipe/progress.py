@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal, TextIO
 
+from xpipe.printable import printable_lines
 from xpipe.units import format_seconds
 
 Mode = Literal["auto", "quiet", "plain", "rich"]
@@ -157,10 +158,11 @@ class Progress:
             self.tick()
 
     def _write(self, text: str, style: str | None = None) -> None:
+        text = printable_lines(text)
         with self.lock:
             try:
                 if self._rich is not None:
-                    self._rich.console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+                    self._rich.console.print(text, style=style, soft_wrap=True)
                 else:
                     self.stream.write(text + "\n")
                     self.stream.flush()
@@ -169,10 +171,11 @@ class Progress:
 
 
 def _rich_progress(stream: TextIO) -> Any:
-    from rich.console import Console
     from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as RichProgress
     from rich.text import Text
+
+    from xpipe.console import SafeConsole
 
     class CountColumn(ProgressColumn):
         """Count and rate in the stage's own unit."""
@@ -188,7 +191,7 @@ def _rich_progress(stream: TextIO) -> Any:
         CountColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        console=Console(file=stream, force_terminal=True),
+        console=SafeConsole(file=stream, force_terminal=True),
         transient=True,
         redirect_stdout=False,  # results on stdout stay on stdout
     )
