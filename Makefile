@@ -7,13 +7,14 @@ VENV     := .venv
 BIN      := $(VENV)/bin
 PIP      := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help setup run test lint bench bench-pecos clean
+.PHONY: help setup run test campaign lint bench bench-pecos clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make setup   make $(VENV) and install what run and test need (again only when pyproject.toml changed)"
 	@echo "make run     setup, then xpipe run $(PIPELINE), then what each method is worth"
 	@echo "make test    setup, then pytest"
+	@echo "make campaign  long attacks: kills at every file operation, mutated inputs, random problems (half an hour)"
 	@echo "make lint    setup, then ruff and mypy"
 	@echo "make bench   setup and the peers, then every file of benchmarks/"
 	@echo "make bench-pecos  an environment for PECOS in $(VENV)-pecos: benchmarks/tree.py then measures it too"
@@ -46,6 +47,9 @@ run: setup
 
 test: setup
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
+
+campaign: setup
+	@$(BIN)/python -m tests.campaigns
 
 lint: setup
 	@$(BIN)/ruff check .

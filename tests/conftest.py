@@ -8,6 +8,20 @@ import sys
 import time
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.samples import end_started
+from tests.waiting import LIMIT
+
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any speed")
+
+
+@pytest.fixture(autouse=True)
+def _no_process_left():
+    """A process that a failing test leaves behind would be a warning, so an error, in some later test."""
+    yield
+    end_started()
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +50,7 @@ def bucket():
         patch.setenv(name, value)
     client = boto3.client("s3")
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + LIMIT
         while True:
             try:
                 client.create_bucket(Bucket="xpipe-test")

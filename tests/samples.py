@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from tests.waiting import LIMIT
 from xpipe import backend, config, pipeline
 from xpipe.formats import write_xmc
 from xpipe.progress import Progress
@@ -69,15 +70,31 @@ def bytes_below(folder: Path) -> dict[str, bytes]:
     }
 
 
-def start_xpipe(*arguments: str, **options) -> subprocess.Popen:
-    """The command line in a process of its own."""
+STARTED: list[subprocess.Popen] = []  # conftest ends what a test leaves running
+
+
+def start_xpipe(*arguments: object, module: str = "xpipe", **options) -> subprocess.Popen:
+    """The command line in a process of its own, which does not outlive the test."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, **options}
-    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-    return subprocess.Popen([sys.executable, "-m", "xpipe", *map(str, arguments)], env=environment, **options)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    STARTED.append(subprocess.Popen([sys.executable, "-m", module, *map(str, arguments)], env=environment, **options))
+    return STARTED[-1]
 
 
-def run_xpipe(*arguments: str, **options) -> tuple[int, str]:
+def end_started() -> None:
+    """Kill and collect every process that is still there: another test must not hear of it."""
+    while STARTED:
+        process = STARTED.pop()
+        if process.poll() is None:
+            process.kill()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+        process.wait()
+
+
+def run_xpipe(*arguments: object, **options) -> tuple[int, str]:
     """(exit code, everything printed)."""
     process = start_xpipe(*arguments, **options)
-    output, _ = process.communicate(timeout=180)
+    output, _ = process.communicate(timeout=LIMIT)
     return process.returncode, output

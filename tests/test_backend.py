@@ -7,13 +7,13 @@ import logging
 import pickle
 import subprocess
 import sys
-import time
 import types
 
 import numpy
 import pytest
 import scipy.sparse
 
+from tests.waiting import LIMIT
 from xpipe import backend
 from xpipe.backend import Backend, Probe, choose
 from xpipe.errors import BackendError, ConfigError
@@ -105,7 +105,7 @@ def test_import_needs_no_array_library():
 # ---------------------------------------------------------------- trials that go wrong
 
 
-def trial(code: str, seconds: float = 20.0) -> Probe:
+def trial(code: str, seconds: float = LIMIT) -> Probe:
     return backend._try_in_process([sys.executable, "-c", code], seconds)
 
 
@@ -130,10 +130,8 @@ def test_noise_before_the_answer_is_ignored():
 
 
 def test_hanging_trial_is_ended():
-    started = time.monotonic()
-    found = trial("import time; time.sleep(60)", seconds=0.5)
+    found = trial("import time; time.sleep(3600)", seconds=0.5)
     assert found == Probe(False, "the GPU trial gave no answer within 0.5 s (hanging driver?)")
-    assert time.monotonic() - started < 10
 
 
 def test_trial_that_cannot_start():

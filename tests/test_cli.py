@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 from tests.samples import run_pipeline, run_xpipe, write_dataset, write_pipeline
+from tests.waiting import LIMIT
 from xpipe.formats import read_dataset, read_xmc
 
 
@@ -169,7 +170,7 @@ def test_bars_on_a_terminal(tmp_path, data):
             break
         seen += piece
     os.close(master)
-    assert process.wait(60) == 0
+    assert process.wait(LIMIT) == 0
     assert b"\x1b[" in seen
     assert b"380" in seen
 

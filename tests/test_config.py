@@ -5,7 +5,6 @@ Uses small stages of its own, so that new options of the real ones change nothin
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, field_validator, model_validator
 
-from xpipe.config import Pipeline, canonical_params, load
+from xpipe.config import Pipeline, load
 from xpipe.errors import ConfigError
 from xpipe.stages import Params, Stage
 
@@ -428,15 +427,6 @@ def test_section_made_by_an_override_is_blamed_on_it(write):
 
 
 # ---------------------------------------------------------------- for others
-
-
-def test_canonical_params_are_sorted_json_without_unset_ones():
-    params = canonical_params(EmitParams(cuts=(3, 4)))
-    assert list(params) == sorted(params)
-    assert json.loads(json.dumps(params)) == params
-    assert params["cuts"] == [3, 4]
-    assert canonical_params(DataParams(dir="x"), leave_out=("dir",)) == canonical_params(DataParams())
-    assert "name" not in canonical_params(DataParams())
 
 
 def test_import_stays_light():

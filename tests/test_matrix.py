@@ -8,6 +8,7 @@ import pytest
 
 from tests.samples import run_xpipe, write_dataset
 from xpipe import backend, config, matrix
+from xpipe.cleaning import clean_store
 from xpipe.errors import ConfigError
 from xpipe.progress import Progress
 
@@ -94,6 +95,12 @@ def test_from_the_command_line(pipeline):
     code, planned = run_xpipe("plan", str(pipeline))
     assert code == 0, planned
     assert planned.count("cached") >= 5 * 4
+    runs = pipeline.parent / "runs"
+    code, shown = run_xpipe("show", runs / "table")
+    assert code == 0, shown
+    for text in ("random 4", "centred", "oracle", "P@1", "gap closed", "table.json"):
+        assert text in shown
+    assert clean_store(str(runs)) == []  # every stage is of a combination
 
 
 def test_a_mistake_in_one_combination_is_told_before_any_runs(pipeline):

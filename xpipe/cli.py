@@ -5,15 +5,20 @@ Holds no work: each command calls one function of a room and hands what comes ba
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import click
 
 from xpipe import __version__
 from xpipe.errors import INTERRUPTED, XpipeError
+from xpipe.library_threads import start_with_one_thread
+from xpipe.printable import printable, printable_lines
 
 SET_HELP = "Override one value of the pipeline file, e.g. --set group.size=10. May be given several times."
 TEXT_OPTIONS = (
@@ -26,6 +31,23 @@ TEXT_OPTIONS = (
     click.option("--n-features", type=click.IntRange(1), help="Width of files without a header."),
     click.option("--n-labels", type=click.IntRange(1), help="Labels of files without a header."),
 )
+
+
+FOLDER_OPTIONS = (
+    click.option(
+        "--format",
+        type=click.Choice(["xmc", "split", "npz", "parquet-matrices", "svmlight", "parquet"]),
+        help="Where a folder holds several.",
+    ),
+    click.option("--split-base", type=click.IntRange(0, 1), help="Number of the first row in index split files."),
+    click.option("--header/--no-header", default=True, show_default=True, help="Whether XMC text has its header."),
+)
+
+
+def folder_options(command: Any) -> Any:
+    for option in reversed(FOLDER_OPTIONS):
+        command = option(command)
+    return text_options(command)
 
 
 def text_options(command: Any) -> Any:
@@ -93,7 +115,9 @@ def plan(pipeline: str, overrides: tuple[str, ...]) -> None:
         return
     from xpipe import matrix
 
-    for combination in matrix.expand(pipeline, overrides):
+    combinations = matrix.expand(pipeline, overrides)
+    matrix.check(combinations)
+    for combination in combinations:
         title = ", ".join(combination.values.values())
         console.show_plan(combination.pipeline, pipelines.plan(combination.pipeline), title)
 
@@ -101,7 +125,7 @@ def plan(pipeline: str, overrides: tuple[str, ...]) -> None:
 @cli.command(short_help="Read every row of a folder, compare with published statistics.")
 @click.argument("folder")
 @click.option("--name", help="Compare with this dataset of the catalog (default: recognised by folder name or shape).")
-@text_options
+@folder_options
 def check(folder: str, name: str | None, **reading: Any) -> None:
     """Read every row of FOLDER and compare it with the published statistics."""
     from xpipe import console
@@ -116,13 +140,18 @@ def check(folder: str, name: str | None, **reading: Any) -> None:
 @click.argument("source")
 @click.argument("target")
 @click.option("--to", "form", type=click.Choice(["xmc", "split", "npz", "svmlight", "parquet"]), required=True)
-@text_options
+@folder_options
 def convert(source: str, target: str, form: str, **reading: Any) -> None:
-    """Write SOURCE (a folder or one file) to the folder TARGET in another format."""
+    """Write SOURCE (a folder or one file) to the folder TARGET in another format. Says what it has no place for."""
     from xpipe import console
     from xpipe.formats.convert import convert as convert_files
+    from xpipe.places import check_folder
 
-    console.show_written(convert_files(source, target, form, **reading))
+    check_folder("TARGET", target)
+    notes: list[str] = []
+    console.show_written(convert_files(source, target, form, notes=notes, **reading))
+    for note in notes:
+        click.echo(f"note: {printable(note)}")
 
 
 @cli.command(short_help="Write a stand-in of a catalog dataset.")
@@ -133,9 +162,11 @@ def convert(source: str, target: str, form: str, **reading: Any) -> None:
 def synth(options: dict, name: str, out: str, seed: int) -> None:
     """Write a stand-in of the dataset NAME (e.g. eurlex-4k) to the folder OUT."""
     from xpipe import console
+    from xpipe.places import check_folder
     from xpipe.progress import Progress
     from xpipe.synth import plan_pieces, synthesize
 
+    check_folder("OUT", out)
     with Progress(mode=options["progress"]) as progress:
         bar = progress.stage(f"synth {name}", total=sum(piece.n_rows for piece in plan_pieces(name)), unit="rows")
         facts = synthesize(name, out, seed, progress=lambda done, _: bar.advance(done - bar.count))
@@ -162,7 +193,10 @@ def evaluate(out: str | None, **options: Any) -> None:
     from xpipe import files, store
     from xpipe.metrics.evaluation import evaluate as evaluate_files
     from xpipe.metrics.tables import show_evaluation
+    from xpipe.places import check_file
 
+    if out:
+        check_file("--out", out)
     results = evaluate_files(**options)
     if out:
         files.write_bytes(files.local(out), store.dump_json(results))
@@ -172,33 +206,43 @@ def evaluate(out: str | None, **options: Any) -> None:
 @cli.command(short_help="Show the results of a run.")
 @click.argument("folder", metavar="RUN")
 def show(folder: str) -> None:
-    """Show the results of a run: its folder, or its name below runs/."""
-    from xpipe import console, pipeline
+    """Show the results of a run or of a matrix: its folder, or its name below runs/."""
+    from xpipe import console, files, results
     from xpipe.errors import ConfigError
 
     candidates = [folder, os.path.join("runs", folder)]
     for candidate in candidates:
-        results = pipeline.read_results(candidate)
-        if results:
-            console.show_results(results)
-            return
+        run, table = (results.path_of(candidate, name) for name in (results.RESULTS, results.TABLE))
+        if not files.exists(run) and not files.exists(table):
+            continue
+        if files.exists(run):
+            with results.shown(run):
+                console.show_results(results.read_results(candidate))
+        if files.exists(table):
+            from xpipe.model_tables import show_matrix
+
+            with results.shown(table):
+                show_matrix(results.read_table(candidate))
+        return
     raise ConfigError(
         f"no results of a run {folder!r}",
-        why=f"looked for results.json in {' and '.join(candidates)}",
+        why=f"looked for results.json and table.json in {' and '.join(candidates)}",
         fix="xpipe run ... first",
     )
 
 
 @cli.command(short_help="Free the store of what no finished run uses.")
 @click.argument("runs", default="runs")
+@click.option("--store", metavar="PATH", help="The store, where it is not RUNS/.store.")
 @click.option("--all", "everything", is_flag=True, help="Also artifacts that finished runs still use.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
-def clean(runs: str, everything: bool, dry_run: bool) -> None:
-    """Free the store below the folder RUNS of what no finished run uses. Emitted datasets stay."""
+def clean(runs: str, store: str | None, everything: bool, dry_run: bool) -> None:
+    """Free the store below the folder RUNS of what no finished run uses, here or elsewhere. Emitted datasets stay."""
     from xpipe import console
     from xpipe.cleaning import clean_store
 
-    console.show_cleaned(clean_store(runs, everything=everything, dry_run=dry_run), dry_run)
+    removed = clean_store(runs, store=store, everything=everything, dry_run=dry_run, tell=click.echo)
+    console.show_cleaned(removed, dry_run)
 
 
 @cli.command(short_help="Prove which label sets an output layer can and cannot predict.")
@@ -206,6 +250,7 @@ def clean(runs: str, everything: bool, dry_run: bool) -> None:
 @click.option("--key", help="Name of the weights in a file that holds several arrays.")
 @click.option("--bias", help="Bias, one number a label, in a file of its own.")
 @click.option("--bias-key", help="Name of the bias in its file, or in that of the weights.")
+@click.option("--no-bias", is_flag=True, help="Leave out the bias that lies beside the weights.")
 @click.option("--labels", "sets", required=True, help="Label sets: XMC text, split label file, .npz or .parquet.")
 @click.option("--names", help="Names of the labels, one a line, for the explanations.")
 @click.option("--out", required=True, help="Parquet file for the verdicts and their certificates.")
@@ -222,8 +267,10 @@ def verify(options: dict, **given: Any) -> None:
     Exit code: 0 if all sets are argmaxable, 1 if not.
     """
     from xpipe.argmaxability.command import verify_files
+    from xpipe.places import check_file
     from xpipe.progress import Progress
 
+    check_file("--out", given["out"])
     with Progress(mode=options["progress"]) as progress:
         shown, all_argmaxable = verify_files(progress=progress, **given)
     shown()
@@ -245,42 +292,79 @@ def _interrupt(*_: Any) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _show_traceback() -> None:
+    import traceback
+
+    click.echo(printable_lines(traceback.format_exc().rstrip()), err=True)
+
+
 def main() -> None:
     """Run a command; every way out has its exit code (see `errors`)."""
+    start_with_one_thread()
     signal.signal(signal.SIGTERM, _interrupt)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name the terminal's encoding lacks is no bug
     resume = ""
     try:
-        with cli.make_context("xpipe", sys.argv[1:]) as context:
+        with cli.make_context("xpipe", sys.argv[1:]) as context, _flushed():
             try:
                 cli.invoke(context)
             finally:
                 resume = context.meta.get("resume", "")
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would only garble the message
-        hint = f"; finished chunks are kept, to go on: {resume}" if resume else ""
+        hint = f"; finished chunks are kept, to go on: {printable(resume)}" if resume else ""
         click.echo(f"interrupted{hint}", err=True)
         sys.exit(INTERRUPTED)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(printable_lines(shown.getvalue()), err=True, nl=False)
         sys.exit(error.exit_code)
     except (click.exceptions.Exit, click.Abort) as stop:
         sys.exit(getattr(stop, "exit_code", 1))
     except XpipeError as error:
         click.echo(f"{click.style('error:', fg='red', bold=True)} {error}", err=True)
         if "-v" in sys.argv or "--verbose" in sys.argv:
-            import traceback
-
-            traceback.print_exc()
+            _show_traceback()
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave_stdout()
         sys.exit(0)
     except Exception as error:
-        import traceback
+        from xpipe.os_errors import last_resort
 
-        traceback.print_exc()
+        told = last_resort(error)
+        if told is not None:  # the system's fault, which nobody nearer to it has explained
+            click.echo(f"{click.style('error:', fg='red', bold=True)} {told}", err=True)
+            _leave_stdout()
+            sys.exit(told.exit_code)
+        _show_traceback()
         click.echo(
             f"this is a bug in xpipe {__version__} ({type(error).__name__}); please report it with the lines above",
             err=True,
         )
         sys.exit(70)
+
+
+@contextlib.contextmanager
+def _flushed() -> Iterator[None]:
+    """A full disk behind `> file` shows inside this block, and not when Python has gone."""
+    try:
+        yield
+    except SystemExit:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        raise
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _leave_stdout() -> None:
+    """What cannot be written any more would be tried again when Python ends, with an exit code of its own."""
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+        return
+    with contextlib.suppress(Exception):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

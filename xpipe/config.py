@@ -12,10 +12,10 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, ValidationError, create_model, field_validator, model_validator
+from pydantic import Field, ValidationError, create_model, field_validator, model_validator
 
 from xpipe.cluster import ClusterParams
 from xpipe.config_mistakes import explain, flags, in_words, literals, resolve, sections_of, shown
@@ -47,7 +47,10 @@ class Pipeline(Params):
     @model_validator(mode="after")
     def _fill_folders(self) -> Self:
         out = self.out or f"runs/{self.name}"
-        store = self.store or os.path.join(os.path.dirname(out.rstrip("/")), ".store")
+        beside = os.path.dirname(out.rstrip("/"))
+        if "://" in out and "://" not in beside:  # a bucket has nothing beside it that is ours
+            beside = out.rstrip("/")
+        store = self.store or os.path.join(beside, ".store")
         if os.path.normpath(store) == os.path.normpath(out):
             raise ValueError(f"`store` must be another folder than `out`, which is {out!r}")
         object.__setattr__(self, "out", out)  # frozen for everybody else
@@ -60,11 +63,6 @@ def pipeline_model(stages: tuple[Stage, ...] = STAGES) -> type[Pipeline]:
     """The Pipeline class with one optional field for the section of every stage."""
     sections: dict[str, Any] = {stage.section: (stage.params | None, None) for stage in stages}
     return create_model("Pipeline", __base__=Pipeline, **sections)
-
-
-def canonical_params(model: BaseModel, leave_out: Collection[str] = ()) -> dict[str, Any]:
-    """Parameters as sorted plain JSON values for a content key; unset ones are absent, so new options keep old keys."""
-    return dict(sorted(model.model_dump(mode="json", exclude_none=True, exclude=set(leave_out)).items()))
 
 
 def load(path: str | os.PathLike[str], overrides: Sequence[str] = (), stages: tuple[Stage, ...] = STAGES) -> Pipeline:

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xpipe import config, files, pipeline, store
+from xpipe.errors import ConfigError, XpipeError
+from xpipe.exporting import KEPT, make_way
+from xpipe.results import TABLE
+from xpipe.wiring import raise_all
 
 ORACLE = "oracle"
 GROUPED = ("group", "embed", "assign")
-TABLE = "table.json"
+FIXED = ("matrix", "out", "store")
+MOST_COMBINATIONS = 10_000
+LONGEST_FOLDER = 120  # letters of a combination's folder
 
 
 @dataclass(frozen=True)
@@ -31,27 +38,57 @@ class Combination:
 def expand(path: str, overrides: Sequence[str] = ()) -> list[Combination]:
     """Every combination, in the order of the file, then the oracle. Raises ConfigError for any that is wrong."""
     base = config.load(path, overrides)
-    found = []
+    check_keys(base.matrix)
+    found: list[Combination] = []
+    taken = {TABLE}
     for values in itertools.product(*base.matrix.values()):
         chosen = dict(zip(base.matrix, values, strict=True))
         texts = {key: in_words(value) for key, value in chosen.items()}
         settings = [f"{key}={json.dumps(value)}" for key, value in chosen.items()]
-        found.append(_combination(path, overrides, base, texts, settings))
+        found.append(_combination(path, overrides, base, texts, settings, taken))
     if any(getattr(member.pipeline, section, None) is not None for member in found for section in GROUPED):
         off = [f"{section}=null" for section in GROUPED]
         others = {key: in_words(values[0]) for key, values in base.matrix.items() if key.split(".")[0] not in GROUPED}
         settings = [f"{key}={json.dumps(base.matrix[key][0])}" for key in others]
         texts = {key: others.get(key, ORACLE) for key in base.matrix}
-        found.append(_combination(path, overrides, base, texts, settings + off))
+        found.append(_combination(path, overrides, base, texts, settings + off, taken))
     return found
 
 
+def check_keys(matrix: dict[str, list[Any]]) -> None:
+    """Raise ConfigError for keys that cannot vary, values that stand twice, and far too many combinations."""
+    problems = [f"`matrix` cannot vary {key}: every combination has its own" for key in FIXED if key in matrix]
+    for key, values in matrix.items():
+        texts = [json.dumps(value, sort_keys=True) for value in values]
+        doubled = [text for text in dict.fromkeys(texts) if texts.count(text) > 1]
+        problems += [f"`matrix.{key}` has the value {text[:60]} twice" for text in doubled]
+    count = math.prod(len(values) for values in matrix.values())
+    if count > MOST_COMBINATIONS:
+        problems.append(f"`matrix` has {count:,} combinations, more than {MOST_COMBINATIONS:,}")
+    if problems:
+        raise ConfigError("the matrix of the pipeline cannot be run", why="; ".join(problems))
+
+
 def _combination(
-    path: str, overrides: Sequence[str], base: Any, texts: dict[str, str], settings: list[str]
+    path: str, overrides: Sequence[str], base: Any, texts: dict[str, str], settings: list[str], taken: set[str]
 ) -> Combination:
-    name = "_".join(re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-") for text in dict.fromkeys(texts.values()))
+    name = folder_name(texts, taken)
     own = [f"out={files.join(base.out, name)}", f"store={base.store}", "matrix=null"]
     return Combination(texts, config.load(path, [*overrides, *settings, *own]))
+
+
+def folder_name(texts: dict[str, str], taken: set[str]) -> str:
+    """A folder for a combination: its values in letters every file system has, as short as names must be.
+
+    No two are the same, also where the file system takes capitals for small letters.
+    """
+    words = [re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.") for text in dict.fromkeys(texts.values())]
+    usual = "_".join(word for word in words if word)[:LONGEST_FOLDER].strip("-._") or "combination"
+    name, number = usual, 2
+    while name.lower() in taken:
+        name, number = f"{usual}-{number}", number + 1
+    taken.add(name.lower())
+    return name
 
 
 def in_words(value: Any) -> str:
@@ -63,9 +100,24 @@ def in_words(value: Any) -> str:
     return str(value)
 
 
+def check(combinations: list[Combination]) -> None:
+    """Raise what is bound to fail in any of them, before the first one runs."""
+    problems: dict[str, XpipeError] = {}  # by their text: what is wrong with all is said once
+    for combination in combinations:
+        try:
+            pipeline.check(combination.pipeline)
+        except XpipeError as error:
+            problems.setdefault(str(error), error)
+    raise_all(list(problems.values()), "combinations of the matrix cannot run")
+
+
 def run(combinations: list[Combination], base: Any, progress: Any, backend: Any) -> dict:
     """Run all of them; gives (and writes) the table. The same call goes on where a stopped one was."""
     rows = []
+    check(combinations)
+    out = files.local(base.out)
+    for name in filter(files.is_abandoned, files.listing(out)):
+        files.remove(files.join(out, name))
     for number, combination in enumerate(combinations, 1):
         progress.note(f"{number} of {len(combinations)}: {', '.join(combination.values.values())}")
         results = pipeline.run(combination.pipeline, progress, backend)
@@ -78,7 +130,9 @@ def run(combinations: list[Combination], base: Any, progress: Any, backend: Any)
         "out": files.join(base.out, TABLE),
         "rows": rows,
     }
-    files.write_bytes(files.join(files.local(base.out), TABLE), store.dump_json(table))
+    for name in make_way(out, TABLE):
+        progress.warn(f"{name} in {out} was in the way of the table: moved to {KEPT}/")
+    files.write_bytes(files.join(out, TABLE), store.dump_json(table))
     return table
 
 

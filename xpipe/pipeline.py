@@ -6,22 +6,27 @@ Holds no arithmetic and no format: stages do the work, the store keeps it.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xpipe import files, machine, store
+from xpipe import files, machine, places, registry, store
+from xpipe.backend import choose
 from xpipe.cluster import Call, Cluster, Outcome, connect
-from xpipe.errors import ResourceError, StageError
+from xpipe.errors import DataError, StageError, XpipeError
+from xpipe.exporting import close_journal, export, written
+from xpipe.library_threads import while_executing
+from xpipe.locks import RunLock, StoreLock, sole_builder
+from xpipe.results import RESULTS, last_ingredients
+from xpipe.sources import Source, Watched, changed
 from xpipe.stages.stage import Estimate, Produced
-from xpipe.store import Manifest, RunLock, Store
+from xpipe.store import Manifest, Store
 from xpipe.units import parse_bytes
-from xpipe.wiring import Step, wire
+from xpipe.wiring import Step, raise_all, wire
 
-RESULTS = "results.json"
+OUTPUTS = ("tree", "heads", "xmc", "npz", "svmlight", "models", "verification")  # folders that a run replaces
 TASKS_A_WORKER = 4  # enough that workers finish together, few enough that a task is worth its overhead
 
 
@@ -34,6 +39,7 @@ class Decision:
     ingredients: dict | None = None
     key: str | None = None
     inputs: dict = field(default_factory=dict)
+    sources: tuple[Source, ...] = ()  # files from outside the store, as they were digested
     manifest: Manifest | None = None
     estimate: Estimate = field(default_factory=Estimate)
 
@@ -42,23 +48,31 @@ class Decision:
         return self.manifest is not None
 
 
-def decide(step: Step, made: dict[str, Manifest], artifacts: Store, seed: int, last: dict[str, dict]) -> Decision:
-    """Is this step in the store already? `made` holds the finished steps before it."""
+def decide(
+    step: Step, made: dict[str, Manifest], artifacts: Store, seed: int, last: dict[str, dict], backend: Any
+) -> Decision:
+    """Is this step in the store already? `made` holds the finished steps before it; `backend` is what would run it."""
     waiting = sorted({writer for writer in step.takes.values() if writer not in made})
     if waiting:
         return Decision(step, f"{' and '.join(waiting)} must run first")
-    inputs = {name: made[writer].artifacts[name] for name, writer in step.takes.items()}
+    inputs = {name: _artifact(made[writer], name) for name, writer in step.takes.items()}
+    watched = Watched(artifacts)
     ingredients = {
         "stage": step.stage.name,
         "version": step.stage.version,
         "format": store.STORE_FORMAT,
-        "params": step.stage.identity(step.params, inputs, artifacts),
+        "params": step.stage.identity(step.params, inputs, watched),
         "inputs": {name: artifact.digest for name, artifact in inputs.items()},
     }
     if step.stage.seeded:
         ingredients["seed"] = seed
+    if step.stage.uses_backend(step.params):
+        ingredients["backend"] = backend.name
+    if step.stage.libraries:
+        ingredients["libraries"] = step.stage.releases()
     key = store.content_key(ingredients)
-    decision = Decision(step, "", ingredients, key, inputs, estimate=step.stage.estimate(step.params, inputs))
+    estimate = step.stage.estimate(step.params, inputs)
+    decision = Decision(step, "", ingredients, key, inputs, watched.sources, estimate=estimate)
     manifest = artifacts.find(step.stage.name, key)
     if manifest is not None:
         damage = artifacts.damage(manifest)
@@ -78,6 +92,17 @@ def decide(step: Step, made: dict[str, Manifest], artifacts: Store, seed: int, l
     return decision
 
 
+def _artifact(manifest: Manifest, name: str) -> store.Artifact:
+    """An artifact of a finished stage. Raises DataError where its manifest does not have it."""
+    if name not in manifest.artifacts:
+        raise DataError(
+            f"the stored stage {manifest.stage} has no {name}",
+            where=files.join(manifest.folder, store.MANIFEST),
+            fix=f"remove {manifest.folder}, then give the same command again",
+        )
+    return manifest.artifacts[name]
+
+
 def differences(old: Any, new: Any, path: str = "") -> list[str]:
     """What changed between two ingredient trees, as `path: old -> new`; digests as `path: other content`."""
     if isinstance(old, dict) and isinstance(new, dict):
@@ -93,32 +118,43 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
     return [f"{name}: {old} -> {new}"]
 
 
-def read_results(out: str) -> dict:
-    """The results.json of a run folder, or {} when there is none that can be read."""
-    path = files.join(files.local(out), RESULTS)
-    try:
-        return json.loads(files.read_bytes(path)) if files.exists(path) else {}
-    except ValueError:
-        return {}
-
-
-def _last_ingredients(out: str) -> dict[str, dict]:
-    return {stage["stage"]: stage["ingredients"] for stage in read_results(out).get("stages", [])}
-
-
 def _absolute(path: str) -> str:
     path = files.local(path)
     return os.path.abspath(path) if files.is_local(path) else path
 
 
-def plan(pipeline: Any) -> list[Decision]:
-    """What `run` would do, without doing anything."""
-    artifacts = Store(_absolute(pipeline.store))
-    last = _last_ingredients(pipeline.out)
+def check(pipeline: Any) -> list[Step]:
+    """The steps of a pipeline; everything that is bound to fail is told here, before anything is made."""
+    problems: list[XpipeError] = [
+        problem
+        for name in ("out", "store")
+        if (problem := places.folder_problem(f"`{name}`", getattr(pipeline, name))) is not None
+    ]
+    data = pipeline.data.dir if pipeline.data else None
+    problems += places.relation_problems(pipeline.out, pipeline.store, data, OUTPUTS)
+    steps = []
+    try:
+        steps = wire(pipeline)
+    except XpipeError as error:
+        problems.append(error)
+    raise_all(problems, f"pipeline {pipeline.name!r} cannot run")
+    return steps
+
+
+def plan(pipeline: Any, backend: Any = None) -> list[Decision]:
+    """What `run` would do, without doing anything. backend: of `backend.choose`, by default the pipeline's choice.
+
+    Raises BackendError where a GPU is asked for that cannot be used: keys, hence what is cached, depend on it.
+    """
+    steps = check(pipeline)
+    backend = backend or choose(pipeline.backend)
+    folder = _absolute(pipeline.store)
+    artifacts = Store(folder, remembers=files.is_folder(folder))
+    last = last_ingredients(pipeline.out)
     made: dict[str, Manifest] = {}
     decisions = []
-    for step in wire(pipeline):
-        decision = decide(step, made, artifacts, pipeline.seed, last)
+    for step in steps:
+        decision = decide(step, made, artifacts, pipeline.seed, last, backend)
         if decision.manifest is not None:
             made[step.stage.name] = decision.manifest
         decisions.append(decision)
@@ -140,6 +176,7 @@ class StageContext:
     warn: Callable[[str], None]
     note: Callable[[str], None]
     backend: Any
+    sources: tuple[Source, ...] = ()
     peak_bytes: int = 0
     resumed: int = 0
 
@@ -152,7 +189,7 @@ class StageContext:
         bytes_per_row: float = 0,
         apart: bool = False,
     ) -> list[dict]:
-        done = store.read_receipts(self.folder, step)
+        done = store.read_receipts(self.folder, step, self.sources)
         pending = [unit for unit in units if unit["unit"] not in done]
         self.bar.expect(sum(unit["rows"] for unit in units))
         if len(pending) < len(units):
@@ -160,7 +197,13 @@ class StageContext:
             self.bar.advance(sum(unit["rows"] for unit in units if unit["unit"] in done))
         calls = [
             Call(
-                f"stage {self.stage}, {step} {describe_range(chunk)}", function, self.folder, step, chunk, shared or {}
+                f"stage {self.stage}, {step} {describe_range(chunk)}",
+                function,
+                self.folder,
+                step,
+                chunk,
+                shared or {},
+                self.sources,
             )
             for chunk in ([[unit] for unit in pending] if apart else self._chunks(pending, bytes_per_row))
         ]
@@ -199,47 +242,55 @@ def describe_range(units: list[dict]) -> str:
 
 
 def run(pipeline: Any, progress: Any, backend: Any) -> dict:
-    """Run a pipeline to its end; gives (and writes) results.json. The same call goes on where a stopped one was."""
+    """Run a pipeline to its end; gives (and writes) results.json. The same call goes on where a stopped one was.
+
+    Meanwhile the process's numerical libraries have one thread each; afterwards as many as before.
+    """
     started = time.monotonic()
-    steps = wire(pipeline)
+    steps = check(pipeline)
     out = _absolute(pipeline.out)
     artifacts = Store(_absolute(pipeline.store))
-    with RunLock(out) as lock, contextlib.closing(connect(pipeline.cluster)) as cluster:
+    for folder in (out, artifacts.path):
+        places.try_folder(folder)
+    with (
+        while_executing(),
+        RunLock(out) as lock,
+        StoreLock(artifacts.path, note=progress.note),
+        contextlib.closing(connect(pipeline.cluster, progress)) as cluster,
+    ):
+        registry.register(artifacts.path, out)
         if lock.left_behind:
             progress.note(
                 f"the run before (process {lock.left_behind.get('pid')}) did not finish; going on where it stopped"
             )
-            for folder in (out, artifacts.path):  # stages clear their own folders when they begin
-                for name in filter(files.is_abandoned, files.listing(folder)):
-                    files.remove(files.join(folder, name))
-        last = _last_ingredients(out)
+        for folder in (out, artifacts.path, registry.folder_of(artifacts.path)):  # stages clear their own folders
+            for name in filter(files.is_abandoned, files.listing(folder)):
+                files.remove(files.join(folder, name))
+        last = last_ingredients(out)
         made: dict[str, Manifest] = {}
         rows = []
         for step in steps:
-            decision = decide(step, made, artifacts, pipeline.seed, last)
+            decision = decide(step, made, artifacts, pipeline.seed, last, backend)
             if decision.why.startswith("damaged"):
                 progress.warn(f"stage {step.stage.name} is {decision.why}; building it again")
             record = _perform(step, decision, _Run(pipeline, artifacts, cluster, progress, backend))
             made[step.stage.name] = decision.manifest  # type: ignore[assignment]  # set by _perform
             rows.append(record)
-        exported = export(
-            [
-                made[step.stage.name].artifacts[name]
-                for step in steps
-                for name in step.stage.exports
-                if name in made[step.stage.name].artifacts
-            ],
-            out,
-        )
-        for stale in read_results(out).get("outputs", {}).keys() - exported.keys():
-            files.remove(files.join(out, stale))  # an output this pipeline no longer has must not pass for a new one
+        exports = [
+            made[step.stage.name].artifacts[name]
+            for step in steps
+            for name in step.stage.exports
+            if name in made[step.stage.name].artifacts
+        ]
+        outputs = export(exports, out, progress.warn)
         results = {
             "name": pipeline.name,
             "synthetic": any(manifest.summary.get("synthetic", False) for manifest in made.values()),
             "seed": pipeline.seed,
             "pipeline": pipeline.model_dump(mode="json", exclude_none=True),
             "stages": rows,
-            "outputs": exported,
+            "outputs": outputs,
+            "written": written(exports),
             "out": out,
             "store": artifacts.path,
             "backend": backend.summary(),
@@ -249,6 +300,8 @@ def run(pipeline: Any, progress: Any, backend: Any) -> dict:
             "peak_memory_main": machine.peak_bytes(),
         }
         files.write_bytes(files.join(out, RESULTS), store.dump_json(results))
+        close_journal(out)
+        registry.register(artifacts.path, out, [f"{row['stage']}-{row['key']}" for row in rows])
     return results
 
 
@@ -270,12 +323,14 @@ def _perform(step: Step, decision: Decision, run: _Run) -> dict:
     record: dict = {"stage": name, "key": decision.key, "status": "cached", "why": decision.why}
     if decision.manifest is None:
         assert decision.key is not None  # every step before it is made
-        with _sole_builder(artifacts.folder(name, decision.key), run.progress):
+        with sole_builder(artifacts.folder(name, decision.key), run.progress.note):
             built = artifacts.find(name, decision.key)  # by another run, while we waited?
             if built is not None and not artifacts.damage(built):
                 decision.manifest = built
             else:
                 record |= _build(step, decision, run)
+    else:
+        artifacts.tidy(decision.manifest)
     assert decision.manifest is not None
     record["seconds"] = round(time.monotonic() - started, 3)
     record["ingredients"] = decision.manifest.ingredients
@@ -304,6 +359,7 @@ def _build(step: Step, decision: Decision, run: _Run) -> dict:
         progress.warn,
         progress.note,
         run.backend,
+        decision.sources,
     )
     if pipeline.cluster.kind == "local":
         began = time.monotonic()
@@ -311,55 +367,49 @@ def _build(step: Step, decision: Decision, run: _Run) -> dict:
         if time.monotonic() - began > 2:
             progress.note(f"{name}: compiled its kernels in {time.monotonic() - began:.0f} s, once for this machine")
     machine.reset_peak()
-    produced: Produced = step.stage.run(context)
+    try:
+        produced = _produce(step, context, progress)
+    except (DataError, OSError):
+        _look_again(step, decision, run)  # a file that changed explains better what was found in it
+        raise
+    _look_again(step, decision, run)
     decision.manifest = artifacts.publish(name, key, ingredients, produced.artifacts, produced.summary)
-    for scratch in produced.scratch:
-        files.remove(files.join(folder, scratch))
     bar.done()
     status = "resumed" if context.resumed else "ran"
     return {"status": status, "peak_memory": context.peak_bytes or machine.peak_bytes()}
 
 
-@contextlib.contextmanager
-def _sole_builder(folder: str, progress: Any) -> Iterator[None]:
-    """Hold a stage's folder; wait for another run that is building the very same artifacts. Its death ends the wait."""
-    told = False
-    while True:
-        try:
-            lock = RunLock(folder).__enter__()
-            break
-        except ResourceError as held:
-            if not told:
-                progress.note(f"waiting: {held.where} is building {files.basename(folder)}")
-            told = True
-            time.sleep(0.2)
+def _produce(step: Step, context: StageContext, progress: Any) -> Produced:
+    """Run a stage; from the beginning where what an earlier run left is not what this stage leaves."""
     try:
-        yield
-    finally:
-        lock.__exit__(None, None, None)
+        return step.stage.run(context)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        if not context.resumed:
+            raise
+        progress.warn(f"stage {context.stage}: what a stopped run left cannot be used ({error!r}); beginning anew")
+    files.remove(files.join(context.folder, store.RECEIPTS))
+    context.resumed = 0
+    return step.stage.run(context)
 
 
-def export(artifacts: Sequence[store.Artifact], out: str) -> dict[str, dict]:
-    """Lay artifacts' folders and files out in the run's folder, by hard links where possible, each in one step.
+def _look_again(step: Step, decision: Decision, run: _Run) -> None:
+    """Raises DataError where files from outside the store are no longer those whose digests are in the key.
 
-    Artifacts may share a folder, such as `models`.
+    Units looked before and after they read; this covers what was read here, files that came or went, and files that
+    were too young for their stamps to be believed.
     """
-    outputs: dict[str, dict] = {}
-    for folder, entry in [(artifact.folder, entry) for artifact in artifacts for entry in artifact.files]:
-        top, _, inner = entry["path"].split("/", 1)[1].partition("/")
-        output = outputs.setdefault(top, {"path": files.join(out, top), "files": 0, "bytes": 0})
-        output["files"] += 1
-        output["bytes"] += entry["bytes"]
-        new = files.join(out, f".{top}.new") if inner and files.is_local(out) else output["path"]
-        if inner and output["files"] == 1:
-            files.remove(new)
-        files.link_or_copy(files.join(folder, entry["path"]), files.join(new, inner) if inner else new)
-    for top, output in outputs.items():
-        new = files.join(out, f".{top}.new")
-        if files.is_local(out) and os.path.isdir(new):
-            files.remove(output["path"])
-            os.replace(new, output["path"])
-    return outputs
+    assert decision.ingredients is not None
+    if not decision.sources:
+        return
+    watched = Watched(run.artifacts)
+    again = step.stage.identity(step.params, decision.inputs, watched)
+    if again == decision.ingredients["params"]:
+        return
+    assert decision.key is not None
+    files.remove(files.join(run.artifacts.folder(step.stage.name, decision.key), store.RECEIPTS))
+    now = {source.path: source.sha256 for source in watched.sources}
+    other = [source.path for source in decision.sources if now.get(source.path) != source.sha256]
+    raise changed(other[0] if other else files.parent(decision.sources[0].path))
 
 
 def versions() -> dict[str, str]:

@@ -8,6 +8,7 @@ _BYTES = {
     "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
     "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
 }  # fmt: skip
+MOST = 2.0**60  # bytes or seconds: more is a slip of the keyboard
 _SECONDS = {"": 1.0, "S": 1.0, "M": 60.0, "MIN": 60.0, "H": 3600.0, "D": 86400.0}
 
 
@@ -15,7 +16,10 @@ def _parse(text: str | int | float, scale: dict, example: str) -> float:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(text))
     if match is None or match[2].upper() not in scale or float(match[1]) <= 0:
         raise ValueError(f"must be a number above 0 with a unit, such as {example}")
-    return float(match[1]) * scale[match[2].upper()]
+    quantity = float(match[1]) * scale[match[2].upper()]
+    if quantity > MOST:
+        raise ValueError(f"must be a quantity that a machine can have, such as {example}")
+    return quantity
 
 
 def parse_bytes(text: str | int) -> int:

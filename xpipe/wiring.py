@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xpipe.errors import ConfigError
+from xpipe.errors import ConfigError, XpipeError
 from xpipe.stages import STAGES, Stage
+from xpipe.stages.stage import Outlook
 
 
 @dataclass(frozen=True)
@@ -25,15 +26,22 @@ class Step:
 
 
 def wire(pipeline: Any, stages: Sequence[Stage] = STAGES) -> list[Step]:
-    """The steps of a pipeline in the order of the data. Raises ConfigError where an artifact has no source."""
+    """The steps of a pipeline in the order of the data.
+
+    Raises ConfigError where an artifact has no source, or where a stage is bound to fail: all of that at once.
+    """
     steps: list[Step] = []
     writer: dict[str, str] = {}  # the latest stage that writes an artifact
-    problems = []
+    problems: list[str] = []
+    foreseen: list[XpipeError] = []
+    outlook = Outlook({stage.section: getattr(pipeline, stage.section) for stage in stages})
     for stage in stages:
         params = getattr(pipeline, stage.section)
         if params is None or not stage.enabled(params):
             continue
-        _check_packages(stage)
+        if stage.foresee:
+            outlook = stage.foresee(params, outlook)
+        foreseen += [*_missing_packages(stage), *stage.preflight(params, outlook)]
         takes: dict[str, str] = {}
         for wanted in stage.needs(params) if stage.needs else stage.reads:
             found = _first_available(wanted.removesuffix("?"), writer)
@@ -46,18 +54,26 @@ def wire(pipeline: Any, stages: Sequence[Stage] = STAGES) -> list[Step]:
     if not steps:
         problems.append("it has no stage: add at least a `data` section")
     if problems:
-        raise ConfigError(f"pipeline {pipeline.name!r} cannot be wired", why="; ".join(problems))
+        foreseen.insert(0, ConfigError(f"pipeline {pipeline.name!r} cannot be wired", why="; ".join(problems)))
+    raise_all(foreseen, f"pipeline {pipeline.name!r} cannot run")
     return steps
 
 
-def _check_packages(stage: Stage) -> None:
+def raise_all(problems: Sequence[XpipeError], what: str) -> None:
+    """Raise one problem as it is, several as one error with the exit code of the first; nothing where there is none."""
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        listed = "".join("\n  - " + str(problem).replace("\n", "\n  ") for problem in problems)
+        raise type(problems[0])(f"{what}: {len(problems)} problems{listed}")
+
+
+def _missing_packages(stage: Stage) -> list[XpipeError]:
     missing = [name for name in stage.packages if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ConfigError(
-            f"stage {stage.name} needs {' and '.join(missing)}",
-            why="not installed here",
-            fix=f"pip install 'xpipe[{stage.extra}]'",
-        )
+    if not missing:
+        return []
+    what, fix = f"stage {stage.name} needs {' and '.join(missing)}", f"pip install 'xpipe[{stage.extra}]'"
+    return [ConfigError(what, why="not installed here", fix=fix)]
 
 
 def _first_available(wanted: str, writer: dict[str, str]) -> tuple[str, ...] | None:

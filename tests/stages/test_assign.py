@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.samples import bytes_below, digests, run_pipeline, start_xpipe, write_dataset, write_pipeline
-from tests.test_interruptions import kill, wait_for
+from tests.test_interruptions import kill
+from tests.waiting import wait_for
 from xpipe import stages
 from xpipe.eagle import embed, impute
 from xpipe.formats import read_xmc, write_sparse

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tests.samples import bytes_below, digests, run_pipeline, start_xpipe, write_dataset, write_pipeline
-from tests.test_interruptions import kill, wait_for
+from tests.test_interruptions import kill
+from tests.waiting import wait_for
 from xpipe.errors import ConfigError
 from xpipe.formats import read_xmc
 from xpipe.formats.parquet import read_about, read_label_embedding, read_split

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from tests.samples import bytes_below, digests, run_pipeline, start_xpipe, write_dataset, write_pipeline
-from tests.test_interruptions import kill, wait_for
+from tests.samples import bytes_below, digests, run_pipeline, write_dataset, write_pipeline
+from tests.stopping import start_stopping
+from tests.test_interruptions import kill
 from xpipe import config, pipeline
 from xpipe.argmaxability.weights import read_weights
-from xpipe.errors import ConfigError
+from xpipe.backend import Backend
+from xpipe.errors import BackendError, ConfigError
 from xpipe.heads import HeadModel, TrainOptions, train_head
 from xpipe.stages import train_heads
 from xpipe.stages.head_params import HeadParams, names_of
+from xpipe.stages.train import TrainParams
 from xpipe.wiring import wire
 
 SMALL = "width: 8, epochs: 3, batch_size: 64"
@@ -94,11 +97,9 @@ def test_killed_in_mid_training_and_resumed(data, tmp_path):
     settings = (*SETTINGS[:2], f"train.heads=[{head}]")
     calm = run_pipeline(write_pipeline(tmp_path / "calm", data), *settings)
     path = write_pipeline(tmp_path / "killed", data)
-    process = start_xpipe("run", path, *(word for text in settings for word in ("--set", text)))
+    overrides = [word for text in settings for word in ("--set", text)]
+    kill(start_stopping("checkpoints/bsl-3/checkpoint.json", 3, "run", path, *overrides))
     store = tmp_path / "killed" / "runs" / ".store"
-    wait_for(lambda: any(store.glob("train_heads-*/checkpoints/bsl-3/last-0000[3-9]*")) or process.poll() is not None)
-    time.sleep(0.02)
-    kill(process)
     (state,) = store.glob("train_heads-*/checkpoints/bsl-3/checkpoint.json")
     done = len(json.loads(state.read_text())["facts"]["history"])
     assert 0 < done < 12
@@ -180,3 +181,51 @@ def test_sizes_come_from_the_dataset():
     assert HeadParams(layer="softmax", temperature=2.0).head_options(about) == {"temperature": 2.0}
     assert HeadParams(layer="quasibinary").head_options(about) == {}
     assert np.isclose(HeadParams(layer="quasibinary", momentum=0.5).head_options(about)["momentum"], 0.5)
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize("requested", ["auto", "cpu", "gpu"])
+@pytest.mark.parametrize(("name", "device"), [("cpu", "cpu"), ("gpu", "cuda")])
+def test_heads_are_trained_on_the_backend_of_the_run(reference, tmp_path, monkeypatch, requested, name, device):
+    """Whatever PyTorch could use by itself: the backend is in the key."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: name == "cpu")
+    asked = []
+
+    def stop(step, function, units, shared, apart):
+        asked.append(shared["device"])
+        raise Stopped
+
+    context = SimpleNamespace(
+        params=TrainParams(heads=[HeadParams(layer="bsl")]),
+        inputs={"datasets": SimpleNamespace(folder=str(tmp_path))},
+        folder=str(tmp_path),
+        backend=Backend(name, "a stand-in", requested),
+        seed=0,
+        note=print,
+        map=stop,
+    )
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets" / "heads").symlink_to(reference[1] / "heads")
+    with pytest.raises(Stopped):
+        train_heads.run(context)
+    assert asked == [device]
+
+
+def test_a_gpu_that_torch_cannot_use_is_an_error(reference, tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    unit = {"unit": "bsl-50", "rows": 1, "params": HeadParams(layer="bsl").model_dump(mode="json")}
+    shared = {"dataset": str(reference[1] / "heads"), "seed": 0, "device": "cuda"}
+    with pytest.raises(BackendError, match="PyTorch cannot use it") as caught:
+        list(train_heads.train_units(str(tmp_path), [unit], shared))
+    assert "PyTorch sees no CUDA device" in caught.value.why
+    assert "backend=cpu" in caught.value.fix
+
+
+def test_an_option_that_is_not_set_leaves_the_key_alone():
+    own = train_heads.identity(TrainParams(heads=[HeadParams(layer="bsl")]), {}, None)["heads"][0]
+    assert "dim" not in own
+    assert "hidden" not in own
+    assert own["threads"] == 1  # PyTorch adds up in another order with more

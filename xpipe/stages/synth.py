@@ -7,7 +7,7 @@ from typing import Any
 
 from xpipe import files
 from xpipe.stages.read import DataParams, has_files
-from xpipe.stages.stage import Estimate, Produced, Stage
+from xpipe.stages.stage import Estimate, Produced, Stage, canonical_params
 
 SOURCE = "source"
 
@@ -19,7 +19,8 @@ def is_needed(params: DataParams) -> bool:
 def identity(params: DataParams, inputs: dict, store: Any) -> dict:
     from xpipe.synth import SYNTH_VERSION
 
-    return {"name": params.name, "synth_version": SYNTH_VERSION}
+    reading = set(DataParams.model_fields) - {"name"}  # how files are read changes nothing about what is in them
+    return {**canonical_params(params, leave_out=reading), "synth_version": SYNTH_VERSION}
 
 
 def estimate(params: DataParams, inputs: dict) -> Estimate:
@@ -97,6 +98,7 @@ SYNTH = Stage(
     seeded=True,
     enabled=is_needed,
     identity=identity,
+    libraries=("numba", "numpy", "scipy"),
     estimate=estimate,
     compile=compile_kernels,
 )

@@ -1,0 +1,99 @@
+"""Disks that are full in the middle of a run: said as what they are, at whatever file, and the same command goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.samples import bytes_below, run_pipeline, run_xpipe, write_dataset
+
+EVERY_STAGE = """
+    name: sample
+    data: {{dir: {data}, part_rows: 100}}
+    group: {{rule: random, size: 4}}
+    embed: {{steps: 2}}
+    assign: {{method: eagle, steps: 2}}
+    emit: {{formats: [parquet, npz]}}
+    train: {{tree: {{n_trees: 1}}, heads: [{{layer: bsl, dim: 4, epochs: 2, width: 8}}]}}
+    verify: {{split: test, explain: 1}}
+    evaluate: {{split: test, k: 3, resamples: 10}}
+    cluster: {cluster}
+    out: {out}
+"""
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """(data, the bytes of a run that nothing disturbed); it also leaves compiled kernels in their cache."""
+    pytest.importorskip("torch")
+    top = tmp_path_factory.mktemp("reference")
+    data = write_dataset(top / "data", n_train=120, n_test=30)
+    run_pipeline(write(top, data))
+    return data, bytes_below(top / "runs" / "sample")
+
+
+def write(folder, data, cluster="none"):
+    path = folder / "pipeline.yaml"
+    out = folder / "runs" / "sample"
+    path.write_text(textwrap.dedent(EVERY_STAGE).format(data=data, out=out, cluster=cluster))
+    return path
+
+
+def on_small_disk(path, *arguments):
+    command = [sys.executable, "-m", "tests.small_disk", str(path), *map(str, arguments)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": os.getcwd()}
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_files_that_may_not_grow(tmp_path, reference):
+    data, expected = reference
+    runs = on_small_disk(write(tmp_path, data), "limit", 1, 300, 3_000, 12_000, 1 << 30)
+    assert [run["code"] for run in runs[:3]] == [5, 5, 5], runs
+    assert {run["code"] for run in runs} == {0, 5}, runs
+    assert runs[-1]["code"] == 0
+    for run in runs:
+        assert not run["error"] or "a file would be larger than allowed here" in run["error"]
+    assert bytes_below(tmp_path / "runs" / "sample") == expected
+
+
+def test_a_disk_that_is_full_at_every_file(tmp_path, reference):
+    data, expected = reference
+    runs = on_small_disk(write(tmp_path, data), "full")
+    assert [run["code"] for run in runs] == [5] * (len(runs) - 1) + [0], runs
+    stages = {"read", "group", "embed", "assign", "emit", "train", "verify", "evaluate"}  # heads need but few files
+    assert {run["stage"] for run in runs} >= stages
+    assert all("the disk is full" in run["error"] and str(tmp_path) in run["error"] for run in runs[:-1])
+    assert bytes_below(tmp_path / "runs" / "sample") == expected
+
+
+def test_workers_on_a_small_disk(tmp_path, reference):
+    """Workers inherit the limit of the process that starts them, as they share its disk."""
+    data, expected = reference
+    path = write(tmp_path, data, "{kind: local, workers: 2, memory_limit: 2GiB}")
+    (run,) = on_small_disk(path, "limit", 2_000)
+    assert run["code"] == 5, run
+    assert "a file would be larger than allowed here" in run["error"]
+    run_pipeline(path, "cluster=none")
+    assert bytes_below(tmp_path / "runs" / "sample") == expected
+
+
+def test_what_is_printed_may_meet_a_full_disk():
+    with open("/dev/full", "w") as full:
+        code, _ = run_xpipe("doctor", stdout=full, stderr=subprocess.PIPE)
+    assert code == 5
+    with open("/dev/full", "w") as full:
+        process = subprocess.run(
+            [sys.executable, "-m", "xpipe", "--help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            env={**os.environ, "PYTHONPATH": os.getcwd()},
+        )  # fmt: skip
+    assert process.returncode == 5, process.stderr
+    assert "the disk is full" in process.stderr
+    assert "Traceback" not in process.stderr
