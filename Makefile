@@ -7,6 +7,9 @@ VENV     := .venv
 BIN      := $(VENV)/bin
 PIP      := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
+# Modules are compiled once, when first imported: without their bytecode every process would compile them again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup run test campaign lint bench bench-pecos clean
 .DEFAULT_GOAL := help
 

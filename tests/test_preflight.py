@@ -128,7 +128,7 @@ def test_weights_are_looked_at(path, tmp_path):
     np.savez(tmp_path / "W.npz", a=np.ones((12, 3)), b=np.ones((12, 3)))
     assert "2 arrays" in str(problem_of(path, f"verify.weights={tmp_path}/W.npz"))
     (tmp_path / "bad.npy").write_bytes(b"nothing")
-    assert "not a readable .npy" in str(problem_of(path, f"verify.weights={tmp_path}/bad.npy"))
+    assert "not a readable npy" in str(problem_of(path, f"verify.weights={tmp_path}/bad.npy"))
     np.save(tmp_path / "many.npy", np.ones((13, 3)))
     told = problem_of(path, f"verify.weights={tmp_path}/many.npy", "verify.label_numbers=heads")
     assert "weights of 13 labels" in str(told)

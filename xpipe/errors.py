@@ -19,9 +19,9 @@ class XpipeError(Exception):
 
     exit_code = 70
 
-    def __init__(self, what: str, *, where: str = "", why: str = "", fix: str = ""):
+    def __init__(self, what: str, *, where: object = "", why: str = "", fix: str = ""):
         super().__init__(what)
-        self.what, self.where, self.why, self.fix = what, where, why, fix
+        self.what, self.where, self.why, self.fix = what, str(where), why, fix  # `where` may be a Path
 
     def __str__(self) -> str:
         parts = {"where": printable(self.where, LONGEST_LINE)}

@@ -75,7 +75,7 @@ def test_exit_code_0_when_all_are_argmaxable(files):
     [
         (lambda folder, W, Y: np.save(folder / "W.npy", np.where(W > 1, np.nan, W)), "not finite"),
         (lambda folder, W, Y: np.save(folder / "W.npy", W[:8]), "8 labels"),
-        (lambda folder, W, Y: (folder / "Y.npz").write_bytes(b"no"), "not a sparse matrix"),
+        (lambda folder, W, Y: (folder / "Y.npz").write_bytes(b"no"), "not a readable npz file"),
         (lambda folder, W, Y: sp.save_npz(folder / "Y.npz", Y[:0]), "there are no label sets"),
         (lambda folder, W, Y: (folder / "names.txt").write_text("one\n"), "1 names for 9"),
         (lambda folder, W, Y: (folder / "W.npy").unlink(), "no such file"),

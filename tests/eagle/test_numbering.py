@@ -25,7 +25,7 @@ def test_any_numbering_becomes_the_same(problem, random):
     if groups_differ(Y1):
         labels = random.sample(range(Y2.shape[1]), Y2.shape[1])
         assert same(renumbered(Y1, sp.csr_matrix(Y2[:, labels])), expected)
-    assert same(renumbered(*expected), expected)
+        assert same(renumbered(*expected), expected)
 
 
 @given(problems(most=12))

@@ -45,6 +45,17 @@ def test_one_entry_less_or_more_is_seen_where_it_matters(problem, data):
             checked(sp.csr_matrix(more, dtype=np.float32), Y1, Y2, "eagle")
 
 
+@pytest.mark.parametrize("threshold", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("ridge", [None, 1.0, 1e3])
+def test_a_group_whose_scores_are_far_below_zero_keeps_its_label(ridge, threshold):
+    """All other rows say that this one is the opposite of the label, by a hundred times."""
+    X = np.ones((200, 1))
+    X[7] = -100
+    options = {"threshold": threshold} if ridge is None else {"threshold": threshold, "ridge": ridge}
+    alone, one_label = sp.identity(200, format="csr"), sp.csr_matrix(np.ones((200, 1)))
+    assert impute(sp.csr_matrix(X), alone, one_label, "discriminative", **options).labels.nnz == 200
+
+
 @pytest.mark.parametrize("method", ["auto", "baseline", "eagle0", "eagle", "centred", "discriminative"])
 def test_impute_and_the_stage_pass_through_it(monkeypatch, method):
     X, Y = planted(n_samples=100)
