@@ -10,11 +10,20 @@ import time
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.dask_processes import dask_processes
 from tests.samples import end_started
 from tests.waiting import LIMIT
 
-settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("any speed", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any speed")
+
+
+LONGEST_FIRST = ["test_same_bytes.py", "test_interruptions.py", "test_cluster_remote.py", "test_pipeline.py"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take minutes come first: at the end, one process would wait for the other."""
+    items.sort(key=lambda item: item.path.name not in LONGEST_FIRST)  # a stable sort keeps files together
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +31,16 @@ def _no_process_left():
     """A process that a failing test leaves behind would be a warning, so an error, in some later test."""
     yield
     end_started()
+
+
+@pytest.fixture(scope="session")
+def workers(tmp_path_factory):
+    """The `cluster` of two worker processes over TCP, with any further settings; all tests of a process share them.
+
+    Workers of one run alone are those of test_same_bytes, test_cluster_local and test_interruptions.
+    """
+    with dask_processes(2, tmp_path_factory.mktemp("workers"), nanny=False) as (address, _):
+        yield lambda **settings: "{" + ", ".join(f"{k}: {v}" for k, v in {"kind": address, **settings}.items()) + "}"
 
 
 @pytest.fixture(scope="session")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from tests.processes import children_of
 
 PATIENCE = 600  # seconds: a machine that is busy with other things is slow, not broken
 
@@ -64,16 +67,12 @@ class DaskProcesses:
             return len(client.scheduler_info(n_workers=-1)["workers"])
 
     def stop(self) -> None:
-        for process in reversed(self.processes):
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(18)  # SIGCONT: a stopped one would not end
-            process.terminate()
+        """Kill all of them: told to end, a worker may wait half a minute for a scheduler that is gone already."""
         for process in self.processes:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(20)
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+            for pid in (*children_of(process.pid), process.pid):  # the worker of a nanny, whatever is left of it
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            process.wait()
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -60,10 +61,11 @@ def write_wide_data(folder: Path) -> None:
         write_xmc(str(folder / f"{name}.txt"), X, Y)
 
 
-def run_all(folder: Path, data: Path, cluster: str) -> dict:
+def run_all(folder: Path, data: Path, cluster: str, names: Sequence[str] = tuple(PIPELINES)) -> dict:
     """{pipeline: {stage: [key, digests]}}; results lie below folder/runs."""
     found = {}
-    for name, sections in PIPELINES.items():
+    for name in names:
+        sections = PIPELINES[name]
         path = folder / f"{name}.yaml"
         path.write_text(
             f"name: {name}\nout: {folder / 'runs' / name}\ncluster: {cluster}\n{sections}".replace("DATA", str(data))

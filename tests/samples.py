@@ -45,6 +45,7 @@ def write_pipeline(folder: Path, data: Path, extra: str = "", *, part_rows=32, c
         f"group: {{rule: random, size: 4}}\n"
         f"emit: {{formats: [parquet, xmc, npz, svmlight]}}\n"
         f"cluster: {cluster}\n"
+        f"backend: cpu\n"  # looking for a GPU takes a process of its own
         f"out: {folder / 'runs' / 'sample'}\n{extra}"
     )
     return path

@@ -2,6 +2,7 @@
 
     python -m tests.small_disk FILE limit SIZE...    no file may be larger than SIZE bytes: one run a size
     python -m tests.small_disk FILE full             run k finds the disk full at its k-th file, until a run ends well
+    python -m tests.small_disk FILE stages NAME...   per stage, a run finds the disk full at its first file
 
 Prints one line a run, as JSON: what was asked, the exit code, the last stage that had begun, the error.
 """
@@ -14,7 +15,7 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from xpipe import backend, config, pipeline
@@ -46,12 +47,12 @@ def limited(size: int) -> Iterator[None]:
 
 
 @contextmanager
-def full_at(number: int) -> Iterator[None]:
-    """Every file is synced before it gets its name: the disk is full at the `number`-th."""
-    sync, count = os.fsync, itertools.count(1)
+def full_when(is_full: Callable[[], bool]) -> Iterator[None]:
+    """Every file is synced before it gets its name: that fails whenever the disk is full."""
+    sync = os.fsync
 
     def refuse(descriptor: int) -> None:
-        if next(count) >= number:
+        if is_full():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         sync(descriptor)
 
@@ -62,8 +63,8 @@ def full_at(number: int) -> Iterator[None]:
         os.fsync = sync
 
 
-def run_once(path: str, asked: int) -> int:
-    told, error = Told(), ""
+def run_once(path: str, asked: int | str, told: Told | None = None) -> int:
+    told, error = told or Told(), ""
     try:
         pipeline.run(config.load(path), told, backend.choose("cpu"))
         code = 0
@@ -74,17 +75,23 @@ def run_once(path: str, asked: int) -> int:
     return code
 
 
-def main(path: str, mode: str, *sizes: str) -> None:
+def main(path: str, mode: str, *asked: str) -> None:
     if mode == "limit":
-        for size in map(int, sizes):
+        for size in map(int, asked):
             with limited(size):
                 run_once(path, size)
-        return
-    for number in range(1, 500):
-        with full_at(number):
-            code = run_once(path, number)
-        if code == 0:
-            return
+    elif mode == "stages":
+        for name in asked:
+            told = Told()
+            with full_when(lambda told=told, name=name: told.stage_name == name):
+                run_once(path, name, told)
+    else:
+        for number in range(1, 500):
+            files = itertools.count(1)
+            with full_when(lambda files=files, number=number: next(files) >= number):
+                code = run_once(path, number)
+            if code == 0:
+                return
 
 
 if __name__ == "__main__":

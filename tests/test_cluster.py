@@ -9,6 +9,7 @@ import pytest
 
 from tests import work
 from tests.dask_processes import dask_processes
+from xpipe import cluster_remote
 from xpipe.cluster import Call, ClusterParams, connect
 from xpipe.errors import DataError, ResourceError, StageError
 from xpipe.store import read_receipts
@@ -49,7 +50,8 @@ def test_every_kind_gives_the_same_receipts(tmp_path):
     assert found[0] == found[1]
 
 
-def test_scheduler_and_two_workers_over_tcp(tmp_path):
+def test_scheduler_and_two_workers_over_tcp(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster_remote, "REFUSED_SECONDS", 1.0)
     with dask_processes(2, tmp_path) as (address, _):
         folder = tmp_path / "store"
         folder.mkdir()

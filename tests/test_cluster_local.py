@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests import work
+from tests.processes import children_of, is_worker
 from tests.samples import start_xpipe, write_dataset, write_pipeline
 from tests.test_cluster import calls
 from xpipe.cluster import ClusterParams, connect
@@ -35,25 +36,6 @@ for address in sys.argv[1:]:
             print("refused", target, type(error).__name__)
 """
 LISTENING = "0A"
-
-
-def children_of(pid):
-    parents = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdecimal():
-            with contextlib.suppress(OSError):
-                stat = Path(f"/proc/{entry}/stat").read_text()
-                parents[int(entry)] = int(stat.rpartition(")")[2].split()[1])
-    found, front = set(), {pid}
-    while front := {child for child, parent in parents.items() if parent in front} - found:
-        found |= front
-    return found
-
-
-def is_worker(pid):
-    with contextlib.suppress(OSError):
-        return "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()
-    return False
 
 
 def listening_addresses(pids):
@@ -84,12 +66,13 @@ def temporary(tmp_path, monkeypatch):
 
 
 def test_nobody_else_gets_in_and_nothing_is_left(tmp_path, temporary):
+    before = children_of(os.getpid())
     with contextlib.closing(connect(ClusterParams(**SMALL))) as cluster:
         cluster.run(calls(work.write_squares, tmp_path / "store", n=2), lambda *_: None)
         workers = cluster._look()
         scheduler = cluster._client.scheduler.address
         assert scheduler.startswith("tls://127.0.0.1:")
-        addresses = listening_addresses({os.getpid(), *children_of(os.getpid())})
+        addresses = listening_addresses({os.getpid()} | children_of(os.getpid()) - before)
         assert len(addresses) >= 3  # scheduler, nanny, worker
         assert set(addresses) <= {"0100007F", "0" * 24 + "01000000"}
         tried = subprocess.run(
@@ -112,11 +95,12 @@ def test_nobody_else_gets_in_and_nothing_is_left(tmp_path, temporary):
 
 
 class Watcher(threading.Thread):
-    """Does something to new worker processes of this one as they appear, at most `times` times."""
+    """Does something to worker processes that this one starts, as they appear, at most `times` times."""
 
     def __init__(self, action, times):
         super().__init__(daemon=True)
         self.action, self.left, self.met = action, times, set()
+        self.before = children_of(os.getpid())
         self.over = threading.Event()
 
     def __enter__(self):
@@ -129,7 +113,7 @@ class Watcher(threading.Thread):
 
     def run(self):
         while not self.over.is_set() and self.left:
-            for pid in children_of(os.getpid()) - self.met:
+            for pid in children_of(os.getpid()) - self.before - self.met:
                 if self.left and is_worker(pid):
                     self.met.add(pid)
                     self.left -= 1

@@ -13,6 +13,7 @@ from tests.dask_processes import DaskProcesses, dask_cluster, wait_for
 from tests.samples import run_xpipe, start_xpipe, write_dataset, write_pipeline
 from tests.test_cluster import calls
 from tests.test_cluster_local import Heard
+from xpipe import cluster_dask, cluster_remote
 from xpipe.cluster import ClusterParams, connect
 from xpipe.errors import ConfigError, ResourceError
 from xpipe.files import is_abandoned
@@ -90,8 +91,9 @@ def test_workers_of_another_kind_get_no_work_and_are_named_once(tmp_path):
             assert "has other code" in told
 
 
-def test_workers_that_join_later_are_checked_too(tmp_path):
+def test_workers_that_join_later_are_checked_too(tmp_path, monkeypatch):
     """One of another version joins while tasks run, then the good one leaves, then another good one comes."""
+    monkeypatch.setattr(cluster_dask, "ANSWER_SECONDS", 2.0)  # for results that were at the worker that left
     with dask_cluster(tmp_path) as dask:
         first = dask.start_worker(nanny=False)
         with Cluster(dask.address, tmp_path / "store") as cluster:
@@ -113,7 +115,8 @@ def test_workers_that_join_later_are_checked_too(tmp_path):
             assert "0.0.9" in cluster.heard.warnings[0]
 
 
-def test_only_workers_that_do_not_fit(tmp_path):
+def test_only_workers_that_do_not_fit(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster_remote, "REFUSED_SECONDS", 1.0)
     with dask_cluster(tmp_path) as dask:
         dask.start_worker(*preload(tmp_path, OTHER_VERSION), nanny=False)
         with Cluster(dask.address, tmp_path / "store") as cluster:
@@ -141,7 +144,8 @@ def test_a_worker_that_hangs_stops_nobody(tmp_path):
 
 
 @pytest.mark.parametrize("action", [signal.SIGKILL, signal.SIGSTOP])
-def test_losing_the_scheduler(tmp_path, action):
+def test_losing_the_scheduler(tmp_path, monkeypatch, action):
+    monkeypatch.setattr(cluster_dask, "ANSWER_SECONDS", 2.0)
     with dask_cluster(tmp_path) as dask:
         dask.start_worker(nanny=False)
         with Cluster(dask.address, tmp_path / "store") as cluster:

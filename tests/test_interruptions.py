@@ -6,22 +6,22 @@ import os
 import random
 import signal
 import socket
-import subprocess
 import time
 
 import pytest
 
+from tests.processes import descendants_of, is_worker
 from tests.samples import bytes_below, digests, run_pipeline, run_xpipe, start_xpipe, write_dataset, write_pipeline
 from tests.stopping import start_stopping
 from tests.waiting import LIMIT, wait_for
 from xpipe.store import Store
 
-MOMENTS = 20
+MOMENTS = 8  # tests/campaigns has every moment
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    return write_dataset(tmp_path_factory.mktemp("data"), n_train=2000, n_test=400)
+    return write_dataset(tmp_path_factory.mktemp("data"), n_train=600, n_test=100)
 
 
 @pytest.fixture(scope="module")
@@ -39,16 +39,6 @@ def undisturbed(tmp_path_factory, data):
 def kill(process):
     process.kill()
     process.communicate()
-
-
-def children(pid):
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
-    return [int(word) for word in listed.stdout.split()]
-
-
-def descendants(pid):
-    found = children(pid)
-    return found + [deeper for child in found for deeper in descendants(child)]
 
 
 @pytest.mark.parametrize("moment", range(MOMENTS))
@@ -103,26 +93,18 @@ def test_kill_with_worker_processes(tmp_path, data, undisturbed, victim):
     path = write_pipeline(tmp_path, data, cluster="{kind: local, workers: 2, memory_limit: 1GiB, chunk_rows: 100}")
     process = start_stopping("advance", 4, "run", path)  # of `read`: two scans, then rows
     if victim == "run":
-        workers = descendants(process.pid)
+        workers = descendants_of(process.pid)
         kill(process)
         wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers))
         assert digests(run_pipeline(path)) == digests(undisturbed[0])
     else:
-        workers = [pid for pid in descendants(process.pid) if is_worker(pid)]
+        workers = [pid for pid in descendants_of(process.pid) if is_worker(pid)]
         assert len(workers) == 2
         os.kill(workers[0], signal.SIGKILL)
         process.send_signal(signal.SIGCONT)
         output, _ = process.communicate(timeout=LIMIT)
         assert process.returncode == 0, output
     assert bytes_below(tmp_path / "runs" / "sample") == undisturbed[1]
-
-
-def is_worker(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline") as stream:
-            return "spawn_main" in stream.read()
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize("cluster", ["none", "{kind: local, workers: 2, memory_limit: 1GiB, chunk_rows: 64}"])

@@ -57,9 +57,9 @@ def test_the_stage_is_the_library(tmp_path, data, method):
 
 
 @pytest.mark.parametrize("method", ["centred", "auto"])
-def test_workers_and_chunks_change_no_byte(tmp_path, data, monkeypatch, method):
+def test_workers_and_chunks_change_no_byte(tmp_path, data, monkeypatch, method, workers):
     reference = run(tmp_path / "one", data, method)
-    for number, cluster in enumerate(["{kind: local, workers: 2, memory_limit: 1GiB, chunk_rows: 3}", "none"]):
+    for number, cluster in enumerate([workers(chunk_rows=3), "none"]):
         monkeypatch.setattr(label_chunks, "CHUNK_ENTRIES", 10**9)
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -122,10 +122,9 @@ def test_embedded_labels_are_read_and_emitted(tmp_path, data):
     assert digests(other)["assign"][1] == digests(plain)["assign"][1]  # of other steps, so not used
 
 
-@pytest.mark.parametrize("cluster", ["{kind: local, workers: 3, memory_limit: 1GiB, chunk_rows: 7}"])
-def test_workers_embed_the_same_bytes(tmp_path, data, cluster):
+def test_workers_embed_the_same_bytes(tmp_path, data, workers):
     one = run(tmp_path / "one", data, "eagle", "embed.method=eagle")
-    many = run(tmp_path / "many", data, "eagle", "embed.method=eagle", cluster=cluster)
+    many = run(tmp_path / "many", data, "eagle", "embed.method=eagle", cluster=workers(chunk_rows=7))
     assert digests(one)["embed"] == digests(many)["embed"]
     assert bytes_below(tmp_path / "one" / "runs" / "sample") == bytes_below(tmp_path / "many" / "runs" / "sample")
 

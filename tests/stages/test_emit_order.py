@@ -88,10 +88,9 @@ def test_the_order_is_that_of_the_library(tmp_path, data):
     assert (pl.read_parquet(ordered / "heads" / "labels.parquet")["original_label"].to_numpy() == kept[order]).all()
 
 
-def test_workers_and_chunks_change_no_byte(tmp_path, data):
+def test_workers_and_chunks_change_no_byte(tmp_path, data, workers):
     reference, out = run(tmp_path / "one", data, ORDERED)
-    cluster = "{kind: local, workers: 2, memory_limit: 1GiB, chunk_rows: 50}"
-    found, other = run(tmp_path / "many", data, ORDERED, cluster=cluster)
+    found, other = run(tmp_path / "many", data, ORDERED, cluster=workers(chunk_rows=50))
     assert digests(found) == digests(reference)
     assert bytes_below(other) == bytes_below(out)
 

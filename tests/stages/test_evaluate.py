@@ -72,10 +72,9 @@ def test_calibration_is_of_rows_with_labels_and_others_are_told_apart(evaluated,
     assert sum(line["count"] for line in table) == 4 * labelled.sum()
 
 
-def test_workers_change_no_byte(data, tmp_path):
+def test_workers_change_no_byte(data, tmp_path, workers):
     one = run_pipeline(write_pipeline(tmp_path / "one", data), *SETTINGS)
-    cluster = "{kind: local, workers: 2, memory_limit: 2GiB, chunk_rows: 20}"
-    many = run_pipeline(write_pipeline(tmp_path / "many", data, cluster=cluster), *SETTINGS)
+    many = run_pipeline(write_pipeline(tmp_path / "many", data, cluster=workers(chunk_rows=20)), *SETTINGS)
     assert digests(one)["evaluate"][1]["evaluation"] == digests(many)["evaluate"][1]["evaluation"]
     assert bytes_below(tmp_path / "one" / "runs" / "sample") == bytes_below(tmp_path / "many" / "runs" / "sample")
 

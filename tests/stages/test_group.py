@@ -60,11 +60,9 @@ def test_parts_of_membership_are_those_of_the_features(undisturbed):
     assert rows[0] == rows[1]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
 def test_workers_change_no_byte(tmp_path, undisturbed, data, workers):
     results, folder, _ = undisturbed
-    cluster = f"{{kind: local, workers: {workers}, memory_limit: 1GiB}}"
-    found = run_pipeline(write_pipeline(tmp_path, data, cluster=cluster), KMEANS)
+    found = run_pipeline(write_pipeline(tmp_path, data, cluster=workers()), KMEANS)
     assert digests(found) == digests(results)
     assert bytes_below(tmp_path / "runs" / "sample") == bytes_below(folder / "runs" / "sample")
 

@@ -154,7 +154,7 @@ def test_the_backend_is_in_the_key_where_it_decides_bytes(stage, params, uses, t
 
 def test_plan_and_run_choose_the_same_keys(data, tmp_path, monkeypatch):
     path = write_pipeline(tmp_path, data, "embed: {}\n")
-    checked = config.load(path)
+    checked = config.load(path, ["backend=auto"])
     monkeypatch.setattr(pipeline, "choose", lambda requested: {"auto": GPU, "cpu": CPU}[requested])
     wanted = config.load(path, ["backend=cpu"])
     results = run_pipeline(path)  # on the CPU

@@ -88,11 +88,10 @@ def test_positives_may_count_by_their_scores(tmp_path, data):
     assert digests(similar)["train"][1] == digests(unweighted)["train"][1]
 
 
-def test_workers_and_chunks_change_no_byte(tmp_path, data, monkeypatch):
+def test_workers_and_chunks_change_no_byte(tmp_path, data, monkeypatch, workers):
     reference = run(tmp_path / "one", data)
     monkeypatch.setattr(train_tree, "CHUNKS", 3)
-    cluster = "{kind: local, workers: 3, memory_limit: 1GiB, chunk_rows: 7}"
-    found = run(tmp_path / "many", data, cluster=cluster)
+    found = run(tmp_path / "many", data, cluster=workers(chunk_rows=7))
     assert digests(found)["train"] == digests(reference)["train"]
     assert digests(found)["evaluate"] == digests(reference)["evaluate"]
     assert bytes_below(tmp_path / "many" / "runs" / "sample") == bytes_below(tmp_path / "one" / "runs" / "sample")

@@ -85,9 +85,8 @@ def test_tree_and_heads_together_change_nothing_about_each_other(reference, data
     assert both["outputs"]["models"]["files"] == 10
 
 
-def test_workers_change_no_byte(reference, data, tmp_path):
-    cluster = "{kind: local, workers: 2, memory_limit: 2GiB, chunk_rows: 50}"
-    found = run_pipeline(write_pipeline(tmp_path, data, cluster=cluster), *SETTINGS)
+def test_workers_change_no_byte(reference, data, tmp_path, workers):
+    found = run_pipeline(write_pipeline(tmp_path, data, cluster=workers(chunk_rows=50)), *SETTINGS)
     assert digests(found)["train_heads"] == digests(reference[0])["train_heads"]
     assert bytes_below(tmp_path / "runs" / "sample") == bytes_below(reference[1])
 

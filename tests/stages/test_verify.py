@@ -183,17 +183,16 @@ def test_every_trained_head_is_verified_on_the_labels_of_heads(tmp_path, data):
     assert names <= {f"label {label}" for label in range(N_LABELS)} - {"label 3"}
 
 
-def test_workers_and_chunks_change_no_byte(tmp_path, data, weights, monkeypatch):
+def test_workers_and_chunks_change_no_byte(tmp_path, data, weights, monkeypatch, workers):
     assert stage_file.SETS_A_UNIT % UNIT == 0
     settings = (f"verify.weights={weights}", "verify.split=train", "verify.radius=exact")
     reference = run(tmp_path / "one", data, *settings)
     expected = bytes_below(tmp_path / "one" / "runs" / "sample")
-    for workers, units in ((1, 3), (2, 1), (3, 2)):
+    for units in (1, 2, 3):
         monkeypatch.setattr(stage_file, "SETS_A_UNIT", units * UNIT)
-        cluster = f"{{kind: local, workers: {workers}, memory_limit: 1GiB}}"
-        found = run(tmp_path / str(workers), data, *settings, cluster=cluster)
+        found = run(tmp_path / str(units), data, *settings, cluster=workers())
         assert digests(found)["verify"] == digests(reference)["verify"]
-        assert bytes_below(tmp_path / str(workers) / "runs" / "sample") == expected
+        assert bytes_below(tmp_path / str(units) / "runs" / "sample") == expected
 
 
 def test_killed_in_mid_verification_and_resumed(tmp_path):

@@ -1,0 +1,146 @@
+"""Did a change make anything slower? The working tree against another commit, side by side in one run.
+
+    python benchmarks/against.py COMMIT [--data folder] [--turns 5]
+
+Times the calls that users wait for, with the code of both: `impute` of every method, `embed`, `verify`, `evaluate`,
+`predict` of a tree and of a head, and the LML loss. Each turn starts one process per side, one after the other, so that
+both meet the same machine; a call is made once before the clock starts, and the best of all its times counts. Data: the
+rows of folder/train.txt and test.txt, a stand-in of EURLex-4K by default. Exit code 1 where a call takes more than
+a tenth longer, and more than two milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+
+SLOWER = 1.10
+NOISE = 0.002  # seconds
+ROUNDS = 3  # within a process
+AT_LEAST = 0.2  # seconds: a call that takes less is made again until this is over
+METHODS = ("baseline", "eagle0", "eagle", "centred", "discriminative")
+
+
+def calls(folder: str) -> dict[str, Callable[[], object]]:
+    """What is timed, by name; only names that the oldest commit of interest has."""
+    import torch
+
+    from xpipe.argmaxability import verify
+    from xpipe.eagle import embed, impute
+    from xpipe.formats import read_xmc
+    from xpipe.grouping import random_groups
+    from xpipe.heads import BSL, HeadModel, SparseEncoder, Targets, lml_loss, matrix_batches
+    from xpipe.metrics import evaluate
+    from xpipe.trees import LabelTree
+
+    torch.set_num_threads(2)
+    train, test = (os.path.join(folder, name) for name in ("train.txt", "test.txt"))
+    X, Y = read_xmc(train)
+    X_test, Y_test = read_xmc(test)
+    lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+    X = sp.csr_matrix(sp.diags_array(1 / np.where(lengths > 0, lengths, 1)) @ X, dtype=np.float32)
+    Y1, Y2 = random_groups(Y, 10, seed=0)
+    tree = LabelTree(n_trees=1, seed=0).fit(X, Y, threads=2)
+    scores = os.path.join(folder, "scores.npz")
+    sp.save_npz(scores, tree.predict(X_test, k=100))
+    draw = np.random.default_rng(0)
+    weights, few = draw.standard_normal((Y.shape[1], 50)), Y_test[:400]
+    torch.manual_seed(0)
+    head = HeadModel(SparseEncoder(X.shape[1], 64), BSL(64, Y.shape[1], dim=50))
+    logits = torch.randn(64, Y.shape[1], requires_grad=True)
+    targets = Targets.of(np.split(Y_test.indices, Y_test.indptr[1:-1])[:64])
+
+    def loss() -> None:
+        logits.grad = None
+        lml_loss(logits, targets, 5).sum().backward()
+
+    timed: dict[str, Callable[[], object]] = {
+        f"impute, {method}": lambda method=method: impute(X, Y1, Y2, method, seed=0) for method in METHODS
+    }
+    return timed | {
+        "embed, 20 steps": lambda: embed(X, Y1, Y2, steps=20),
+        "verify, 400 sets, d = 50": lambda: verify(weights, few),
+        "evaluate, 100 best": lambda: evaluate(test, scores, train=train),
+        "predict, tree, k = 5": lambda: tree.predict(X_test, k=5),
+        "predict, BSL head, k = 5": lambda: head.predict(matrix_batches(X_test), k=5),
+        "lml_loss and its gradient": loss,
+    }
+
+
+def measure(folder: str) -> dict[str, float]:
+    found = {}
+    for name, call in calls(folder).items():
+        call()
+        found[name] = min(_seconds(call) for _ in range(ROUNDS))
+    return found
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    times, start = 0, time.perf_counter()
+    while times == 0 or time.perf_counter() - start < AT_LEAST:
+        call()
+        times += 1
+    return (time.perf_counter() - start) / times
+
+
+def measured_in(checkout: str, folder: str) -> dict[str, float]:
+    """What a process that imports the xpipe of this checkout measures."""
+    done = subprocess.run(
+        [sys.executable, os.path.abspath(__file__), "--measure", folder], cwd=checkout, check=True, text=True,
+        stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": checkout, "OMP_NUM_THREADS": "2"},
+    )  # fmt: skip
+    return json.loads(done.stdout)
+
+
+def compare(commit: str, folder: str, turns: int) -> int:
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    with tempfile.TemporaryDirectory(prefix="xpipe-against-") as scratch:
+        other = os.path.join(scratch, "other")
+        subprocess.run(["git", "-C", here, "worktree", "add", "--quiet", "--detach", other, commit], check=True)
+        try:
+            if not folder:
+                from xpipe.synth import synthesize
+
+                folder = os.path.join(scratch, "data")
+                synthesize("eurlex-4k", seed=0, out=folder)
+            best: dict[str, dict[str, float]] = {here: {}, other: {}}
+            for turn in range(turns):
+                for checkout in (other, here) if turn % 2 else (here, other):
+                    for name, seconds in measured_in(checkout, folder).items():
+                        best[checkout][name] = min(seconds, best[checkout].get(name, np.inf))
+        finally:
+            subprocess.run(["git", "-C", here, "worktree", "remove", "--force", other], check=False)
+    print(f"{'seconds, best of ' + str(turns):<28}{commit[:12]:>12}{'here':>12}{'here / then':>13}")
+    worse = 0
+    for name, then in best[other].items():
+        now = best[here][name]
+        slower = now > SLOWER * then and now > then + NOISE
+        worse += slower
+        print(f"{name:<28}{then:>12.4f}{now:>12.4f}{now / then:>13.2f}{'  slower' if slower else ''}")
+    return int(worse > 0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("commit", nargs="?", default="HEAD")
+    parser.add_argument("--data", default="", help="a folder with train.txt and test.txt")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        print(json.dumps(measure(options.measure)))
+        return 0
+    return compare(options.commit, options.data and os.path.abspath(options.data), options.turns)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

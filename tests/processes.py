@@ -1,0 +1,38 @@
+"""Which processes were started by which."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+
+def children_of(pid: int) -> set[int]:
+    """Processes that this one started itself."""
+    return {child for child, parent in _parents().items() if parent == pid}
+
+
+def descendants_of(pid: int) -> set[int]:
+    """Those, those that they started, and so on."""
+    parents = _parents()
+    found: set[int] = set()
+    front = {pid}
+    while front := {child for child, parent in parents.items() if parent in front} - found:
+        found |= front
+    return found
+
+
+def is_worker(pid: int) -> bool:
+    """Whether it is a process of multiprocessing, as Dask's workers are."""
+    with contextlib.suppress(OSError):
+        return "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()
+    return False
+
+
+def _parents() -> dict[int, int]:
+    found = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal():
+            with contextlib.suppress(OSError):
+                found[int(entry)] = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
+    return found
