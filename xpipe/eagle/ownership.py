@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.eagle.problem import as_ones
 from xpipe.errors import StageError
 from xpipe.sparse import to_triple
 
@@ -16,15 +15,15 @@ from xpipe.sparse import to_triple
 def checked(owners: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix, method: str) -> sp.csr_matrix:
     """The owners as they are (samples x labels; the pattern counts), in time that is linear in what a group allows.
 
+    Y1 and Y2 are ones, as `as_ones` gives them.
     Raises StageError unless every label of a group that has samples is owned by one of them, and every owner is a
     sample of a group with the label. So groups of one give back exactly their labels.
     """
     from xpipe.eagle import _numba
 
-    membership, group_labels = as_ones(Y1, "membership (Y1)"), as_ones(Y2, "group_labels (Y2)")
-    sample_groups, labels, owned = to_triple(membership), to_triple(group_labels), to_triple(owners)
-    groups = to_triple(sp.csr_matrix(membership.T))
-    mark = np.full(group_labels.shape[1], -1, dtype=np.int64)
+    sample_groups, labels, owned = to_triple(Y1), to_triple(Y2), to_triple(owners)
+    groups = to_triple(sp.csr_matrix(Y1.T))
+    mark = np.full(Y2.shape[1], -1, dtype=np.int64)
     group, label = _numba.find_lost(
         groups.indptr, groups.indices, labels.indptr, labels.indices, owned.indptr, owned.indices, mark
     )

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from xpipe import files
 from xpipe.eagle import assign, embed_and_assign
 from xpipe.eagle.ownership import checked
+from xpipe.eagle.problem import as_ones
 from xpipe.errors import StageError
 from xpipe.formats.parts import concatenate, read_part, slice_rows, write_part
 from xpipe.grouping import spread_labels
@@ -49,7 +50,7 @@ def assign_chunk(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dic
     """Owners of labels first..last: rows are samples, values the scores. Kept as a part until all chunks are there."""
     samples, Y1, Y2 = groups_of(unit, shared)
     scores, facts = _scores(folder, unit, samples, Y1, Y2, shared)
-    checked(scores, Y1, Y2, shared["method"])
+    checked(scores, as_ones(Y1, "membership"), as_ones(Y2, "group_labels"), shared["method"])
     path = f"owners/{unit['unit']}.arrow"
     triple = to_triple(scores)
     chosen = np.flatnonzero(np.diff(triple.indptr))

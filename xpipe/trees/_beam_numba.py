@@ -192,6 +192,29 @@ def find_limit(tree_ptr, leaf_ptr, strides, candidates, beam_nodes, beam_counts,
 
 
 @jit
+def best_of_one_tree(leaf_ptr, order, stride, candidates, nodes, n_nodes, scores, labels):
+    """The best labels of one row and their probabilities, into scores and labels; gives how many there are.
+
+    A score that is out is the cut for those that follow: only few probabilities are computed.
+    """
+    count = 0
+    cut = np.float32(-np.inf)
+    for s in range(n_nodes):
+        first, last = leaf_ptr[nodes[s]], leaf_ptr[nodes[s] + 1]
+        offset = s * stride - first
+        for position in range(first, last):
+            score = candidates[offset + position]
+            if score < cut:
+                continue
+            probability = np.float32(exp_of_negative(np.float64(score)))
+            if count == len(scores) and probability < scores[count - 1]:
+                cut = score - np.float32(1e-3)  # a little less: the exponential is rounded
+                continue
+            count = insert_best(probability, order[position], scores, labels, count)
+    return count
+
+
+@jit
 def choose_labels(
     k, tree_ptr, leaf_ptr, orders, positions, leaves, strides, candidates, beam_nodes, beam_counts, best, best_at,
     slots, seen, best_scores, best_labels, best_counts
@@ -205,6 +228,12 @@ def choose_labels(
     """
     n_trees = len(strides)
     for q in range(len(best_counts)):
+        if n_trees == 1:
+            best_counts[q] = best_of_one_tree(
+                leaf_ptr, orders[0], strides[0], candidates[0, q], beam_nodes[0, q], beam_counts[0, q], best_scores[q],
+                best_labels[q]
+            )  # fmt: skip
+            continue
         limit = find_limit(tree_ptr, leaf_ptr, strides, candidates, beam_nodes, beam_counts, q, k, best, best_at)
         for tree in range(n_trees):
             for s in range(beam_counts[tree, q]):
