@@ -26,6 +26,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in LONGEST_FIRST)  # a stable sort keeps files together
 
 
+class Failures:
+    """Names every failure when it happens: whoever stops a long session has seen them."""
+
+    def __init__(self, terminal: pytest.TerminalReporter):
+        self.terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            why = (report.longreprtext.strip().splitlines() or [""])[-1]
+            self.terminal.write_line(f"\n{report.nodeid} failed ({report.when}): {why}", red=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:  # a process that only runs tests for another has none
+        config.pluginmanager.register(Failures(terminal), "failures at once")
+
+
 @pytest.fixture(autouse=True)
 def _no_process_left():
     """A process that a failing test leaves behind would be a warning, so an error, in some later test."""
