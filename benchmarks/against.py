@@ -108,7 +108,7 @@ def compare(commit: str, folder: str, turns: int) -> int:
         subprocess.run(["git", "-C", here, "worktree", "add", "--quiet", "--detach", other, commit], check=True)
         try:
             if not folder:
-                from xpipe.synth import synthesize
+                from xpipe.synth.stand_in import synthesize
 
                 folder = os.path.join(scratch, "data")
                 synthesize("eurlex-4k", seed=0, out=folder)

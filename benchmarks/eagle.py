@@ -41,7 +41,7 @@ def seconds(act: Callable[[], object]) -> float:
 def read_rows(path: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     """(features with rows of length 1, labels)."""
     from xpipe.formats import read_xmc
-    from xpipe.sparse import row_norms, to_triple
+    from xpipe.ground.sparse import row_norms, to_triple
 
     X, Y = read_xmc(path)
     norms = row_norms(to_triple(X))
@@ -277,7 +277,7 @@ def main() -> int:
     from rich.console import Console
 
     from xpipe.grouping import random_groups
-    from xpipe.synth import synthesize
+    from xpipe.synth.stand_in import synthesize
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("path", nargs="?", help="XMC text with its header; default: a stand-in made here")

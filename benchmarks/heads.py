@@ -65,7 +65,7 @@ def run_route(n: int, k: int, route: str) -> dict:
     """In a process of its own: MB that the fixed product adds."""
     import torch
 
-    from xpipe.machine import peak_bytes, reset_peak
+    from xpipe.ground.machine import peak_bytes, reset_peak
 
     torch.set_num_threads(THREADS)
     dft_step(8, 2, route)()

@@ -21,10 +21,12 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from xpipe import backend, config, pipeline, seeding
+from xpipe.cli.progress import Progress
+from xpipe import config
+from xpipe.engine import pipeline
 from xpipe.formats.parquet import read_split
+from xpipe.ground import backend, seeding
 from xpipe.heads import Batch, HeadModel, ParquetBatches, SparseEncoder, Targets, make_head
-from xpipe.progress import Progress
 
 BATCH, WIDTH, DIM = 256, 256, 50
 GOAL = 0.8

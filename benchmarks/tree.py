@@ -44,7 +44,7 @@ PEERS = ("omikuji", "napkinXC", "PECOS")
 def read_rows(path: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     """(features with rows of length 1, labels)."""
     from xpipe.formats import read_xmc
-    from xpipe.sparse import row_norms, to_triple
+    from xpipe.ground.sparse import row_norms, to_triple
 
     X, Y = read_xmc(path)
     norms = row_norms(to_triple(X))
@@ -312,7 +312,7 @@ def main() -> int:
         return 0
     from rich.console import Console
 
-    from xpipe.synth import synthesize
+    from xpipe.synth.stand_in import synthesize
 
     console = Console(width=140)
     results = {}

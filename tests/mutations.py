@@ -90,7 +90,7 @@ READING = {"svmlight": {"n_features": N_FEATURES, "n_labels": N_LABELS, "index_b
 def write_emitted(folder: Path, X: sp.csr_matrix, Y: sp.csr_matrix) -> None:
     """An emitted dataset of two parts with its labels.parquet."""
     from xpipe.formats.parquet import write_dataset_part, write_labels
-    from xpipe.sparse import to_triple
+    from xpipe.ground.sparse import to_triple
 
     parts = []
     for index, (start, stop) in enumerate(((0, 7), (7, X.shape[0]))):

@@ -10,7 +10,7 @@ import math
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.sparse import Triple
+from xpipe.ground.sparse import Triple
 
 
 def rows_of(matrix: sp.csr_matrix | Triple) -> list[dict[int, float]]:

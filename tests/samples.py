@@ -11,9 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from tests.waiting import LIMIT
-from xpipe import backend, config, pipeline
+from xpipe.cli.progress import Progress
+from xpipe import config
+from xpipe.engine import pipeline
 from xpipe.formats import write_xmc
-from xpipe.progress import Progress
+from xpipe.ground import backend
 
 
 def random_matrices(n_rows, n_features=40, n_labels=12, seed=0):

@@ -18,8 +18,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from xpipe import backend, config, pipeline
-from xpipe.os_errors import last_resort
+from xpipe import config
+from xpipe.engine import pipeline
+from xpipe.ground import backend
+from xpipe.ground.os_errors import last_resort
 
 
 class Told:

@@ -38,7 +38,9 @@ def is_stopped(pid: int) -> bool:
 
 
 def main(what: str, count: int, *arguments: str) -> None:
-    from xpipe import cli, files, progress
+    from xpipe.cli import main as cli
+    from xpipe.cli import progress
+    from xpipe.ground import files
 
     left = [count]
 

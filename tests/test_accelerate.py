@@ -9,18 +9,18 @@ import sys
 from pathlib import Path
 
 import xpipe
-from xpipe.accelerate import kernel_stamp
+from xpipe.ground.accelerate import kernel_stamp
 
 CALL = "import sys; sys.path.insert(0, '.'); from xpipe.caller_numba import call; print(call(1.0))"
 HELPER = """
-from xpipe.accelerate import jit
+from xpipe.ground.accelerate import jit
 
 @jit
 def helper(x):
     return {expression}
 """
 CALLER = """
-from xpipe.accelerate import jit
+from xpipe.ground.accelerate import jit
 from xpipe.helper_numba import helper
 
 @jit

@@ -14,9 +14,9 @@ import pytest
 import scipy.sparse
 
 from tests.waiting import LIMIT
-from xpipe import backend
-from xpipe.backend import Backend, Probe, choose
 from xpipe.errors import BackendError, ConfigError
+from xpipe.ground import backend
+from xpipe.ground.backend import Backend, Probe, choose
 
 FOUND = Probe(True, "cupy 14 ran its trial kernels on Some GPU, 8.0 GiB", "Some GPU, 8.0 GiB")
 
@@ -89,7 +89,7 @@ class Blocker:
         if name.split(".")[0] == "cupy":
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Blocker())
-from xpipe.backend import choose
+from xpipe.ground.backend import choose
 print(choose("auto").reason)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -97,7 +97,7 @@ print(choose("auto").reason)
 
 
 def test_import_needs_no_array_library():
-    code = "import sys, xpipe.backend; print([name for name in ('numpy', 'cupy', 'scipy') if name in sys.modules])"
+    code = "import sys, xpipe.ground.backend; print([name for name in ('numpy', 'cupy', 'scipy') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

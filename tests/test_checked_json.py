@@ -3,8 +3,8 @@
 import pytest
 from typing_extensions import TypedDict
 
-from xpipe.checked_json import Count, InsidePath, parse_json, read_json
 from xpipe.errors import DataError
+from xpipe.ground.checked_json import Count, InsidePath, parse_json, read_json
 
 
 class Entry(TypedDict):

@@ -10,12 +10,12 @@ import pytest
 from tests.samples import run_pipeline, write_dataset, write_pipeline
 from tests.test_locks import another_process
 from tests.test_store import put
-from xpipe import files
-from xpipe.cleaning import clean_store
+from xpipe.engine.locks import StoreLock
+from xpipe.engine.prune import clean_store
+from xpipe.engine.registry import register
+from xpipe.engine.store import Store, dump_json, write_receipt
 from xpipe.errors import ConfigError, ResourceError
-from xpipe.locks import StoreLock
-from xpipe.registry import register
-from xpipe.store import Store, dump_json, write_receipt
+from xpipe.ground import files
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ def data(tmp_path_factory):
 def test_help_imports_nothing_heavy():
     code = (
         "import sys; sys.argv = ['xpipe', '--help']\n"
-        "from xpipe.cli import main\n"
+        "from xpipe.cli.main import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "heavy = {'numpy', 'scipy', 'numba', 'dask', 'distributed', 'pyarrow', 'pydantic', 'rich', 'yaml', 'cupy'}\n"

@@ -9,10 +9,10 @@ import pytest
 
 from tests import work
 from tests.dask_processes import dask_processes
-from xpipe import cluster_remote
-from xpipe.cluster import Call, ClusterParams, connect
+from xpipe.engine import cluster_remote
+from xpipe.engine.cluster import Call, ClusterParams, connect
+from xpipe.engine.store import read_receipts
 from xpipe.errors import DataError, ResourceError, StageError
-from xpipe.store import read_receipts
 
 
 def calls(function, folder, n=6, shared=None):

@@ -18,7 +18,7 @@ from tests import work
 from tests.processes import children_of, is_worker
 from tests.samples import start_xpipe, write_dataset, write_pipeline
 from tests.test_cluster import calls
-from xpipe.cluster import ClusterParams, connect
+from xpipe.engine.cluster import ClusterParams, connect
 from xpipe.errors import ResourceError
 
 SMALL = {"memory_limit": "1GiB", "workers": 1}

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.strategies import csr_matrices
-from xpipe.clustering import balanced_partition, check_depth
 from xpipe.errors import ConfigError, DataError
-from xpipe.seeding import bit_generator
+from xpipe.ground.seeding import bit_generator
+from xpipe.grouping.clustering import balanced_partition, check_depth
 
 
 def random_rows(n_rows, n_features=30, density=0.3, seed=0):

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, field_validator, model_validator
 
-from xpipe.config import Pipeline, load
+from xpipe.config.pipeline_file import Pipeline, load
 from xpipe.errors import ConfigError
 from xpipe.stages import Params, Stage
 
@@ -431,6 +431,6 @@ def test_section_made_by_an_override_is_blamed_on_it(write):
 
 def test_import_stays_light():
     heavy = ("numpy", "dask", "numba", "pyarrow", "rich")
-    code = f"import sys, xpipe.config; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, xpipe.config.pipeline_file; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

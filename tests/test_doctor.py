@@ -10,9 +10,10 @@ from importlib import metadata
 
 import pytest
 
-from xpipe import backend, doctor
-from xpipe.backend import Probe
-from xpipe.doctor import Check, cpu_quota, examine, memory_limit
+from xpipe.cli.doctor import Check, cpu_quota, examine, memory_limit
+from xpipe.cli import doctor
+from xpipe.ground import backend
+from xpipe.ground.backend import Probe
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_examine_covers_everything(tmp_path):
 
 def test_examine_imports_nothing_heavy():
     code = (
-        "import sys; from xpipe.doctor import examine; examine(); "
+        "import sys; from xpipe.cli.doctor import examine; examine(); "
         "print([name for name in ('numpy', 'numba', 'dask', 'cupy', 'rich') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,10 +10,11 @@ import pytest
 from tests.samples import bytes_below, run_pipeline, write_dataset, write_pipeline
 from tests.test_store import STRANGE, strange_entries
 from tests.test_store import put as put_stored
-from xpipe import exporting, files
+from xpipe.engine import export as exporting
+from xpipe.engine.export import close_journal, export, read_record, written
+from xpipe.engine.store import Artifact, dump_json
 from xpipe.errors import DataError
-from xpipe.exporting import close_journal, export, read_record, written
-from xpipe.store import Artifact, dump_json
+from xpipe.ground import files
 
 
 class Killed(BaseException):

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xpipe import files
 from xpipe.errors import ResourceError
 from xpipe.formats.parts import PartedMatrix, write_part
-from xpipe.sparse import Triple
+from xpipe.ground import files
+from xpipe.ground.sparse import Triple
 
 
 @pytest.fixture(params=["plain", "file", "local", "memory"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests import oracles
 from tests.strategies import csr_matrices, label_matrices
 from xpipe.errors import ConfigError, DataError
-from xpipe.grouping import (
+from xpipe.grouping.groups import (
     binarised,
     given_groups,
     kmeans_groups,

@@ -14,7 +14,7 @@ from tests.processes import descendants_of, is_worker
 from tests.samples import bytes_below, digests, run_pipeline, run_xpipe, start_xpipe, write_dataset, write_pipeline
 from tests.stopping import start_stopping
 from tests.waiting import LIMIT, wait_for
-from xpipe.store import Store
+from xpipe.engine.store import Store
 
 MOMENTS = 8  # tests/campaigns has every moment
 

@@ -15,8 +15,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from tests import work
 from tests.test_cluster import calls
-from xpipe.cluster import execute
-from xpipe.library_threads import ONE_THREAD, one_thread_each, while_executing
+from xpipe.engine.cluster import execute
+from xpipe.ground.library_threads import ONE_THREAD, one_thread_each, while_executing
 
 LONGEST = 600
 
@@ -102,7 +102,7 @@ LATE = """
 import json, os, sys
 from tests import work
 from tests.test_cluster import calls
-from xpipe.cluster import execute
+from xpipe.engine.cluster import execute
 heavy = [name for name in ("torch", "scipy.linalg") if name in sys.modules]
 (call,) = calls(work.count_library_threads, sys.argv[1], 1, {"imports": ["numpy", "scipy.linalg", "torch"]})
 inside = execute(call).receipts["u0"]["result"]["threads"]
@@ -128,7 +128,7 @@ def test_a_library_loaded_inside_starts_with_one_thread(tmp_path):
 
 
 def test_the_command_line_starts_with_one_thread():
-    code = "import sys; sys.argv = ['xpipe', 'synth', 'no-such-dataset', 'x']; from xpipe.cli import main\n"
+    code = "import sys; sys.argv = ['xpipe', 'synth', 'no-such-dataset', 'x']; from xpipe.cli.main import main\n"
     code += "try:\n    main()\nexcept SystemExit:\n    pass\n"
     code += "import numpy, threadpoolctl; print([lib['num_threads'] for lib in threadpoolctl.threadpool_info()])"
     environment = {**os.environ, "PYTHONPATH": os.getcwd(), **dict.fromkeys(ONE_THREAD, "2")}

@@ -14,13 +14,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from xpipe import files, locks, private
+from xpipe.engine import locks
+from xpipe.engine.locks import RunLock, StoreLock
 from xpipe.errors import ResourceError
-from xpipe.locks import RunLock, StoreLock
+from xpipe.ground import files, private
 
 HOLD = """
 import sys
-from xpipe.store import RunLock
+from xpipe.engine.store import RunLock
 with RunLock(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
@@ -281,7 +282,7 @@ def test_no_folder_at_all(temporary, tmp_path, monkeypatch):
 
 
 def test_compiled_kernels_are_not_loaded_from_a_planted_folder(temporary, tmp_path, monkeypatch):
-    from xpipe import accelerate
+    from xpipe.ground import accelerate
 
     plant_open_folder(temporary, None)
     monkeypatch.setattr(os, "access", lambda *_: False)  # an installation that this user cannot write to

@@ -7,10 +7,12 @@ import json
 import pytest
 
 from tests.samples import run_xpipe, write_dataset
-from xpipe import backend, config, matrix
-from xpipe.cleaning import clean_store
+from xpipe.cli.progress import Progress
+from xpipe import config
+from xpipe.engine import sweep as matrix
+from xpipe.engine.prune import clean_store
 from xpipe.errors import ConfigError
-from xpipe.progress import Progress
+from xpipe.ground import backend
 
 PIPELINE = """
 name: table

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from xpipe.errors import DataError
-from xpipe.npy_header import ArrayHeader, check_npy, check_npz, read_npy, read_npz
+from xpipe.ground.npy_header import ArrayHeader, check_npy, check_npz, read_npy, read_npz
 
 ARRAYS = {
     "a": np.arange(6, dtype=np.float32).reshape(2, 3),

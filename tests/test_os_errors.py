@@ -9,7 +9,7 @@ import pickle
 import pytest
 
 from xpipe.errors import ConfigError, DataError, ResourceError
-from xpipe.os_errors import REASONS, explain_os_error, explained, explained_remote, last_resort, shown_path
+from xpipe.ground.os_errors import REASONS, explain_os_error, explained, explained_remote, last_resort, shown_path
 
 
 @pytest.mark.parametrize("number", sorted(errno.errorcode))

@@ -11,7 +11,8 @@ import pytest
 import scipy.sparse as sp
 
 from tests.samples import bytes_below, digests, random_matrices, run_pipeline, write_dataset, write_pipeline
-from xpipe import config, pipeline
+from xpipe import config
+from xpipe.engine import pipeline
 from xpipe.errors import ConfigError, DataError
 from xpipe.formats import read_xmc, write_sparse, write_svmlight
 from xpipe.formats.parquet import read_split

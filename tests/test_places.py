@@ -8,9 +8,10 @@ import socket
 
 import pytest
 
-from xpipe import files, places
+from xpipe.engine import places
+from xpipe.engine.places import file_problem, folder_problem, input_problem, relation_problems, try_folder
 from xpipe.errors import ConfigError, DataError, ResourceError
-from xpipe.places import file_problem, folder_problem, input_problem, relation_problems, try_folder
+from xpipe.ground import files
 
 
 def test_folders_that_can_be_written(tmp_path):

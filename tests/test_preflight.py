@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from tests.samples import random_matrices, run_xpipe, write_dataset
-from xpipe import backend, config, matrix, pipeline
+from xpipe.cli.progress import Progress
+from xpipe import config
+from xpipe.engine import pipeline
+from xpipe.engine import sweep as matrix
 from xpipe.errors import ConfigError, DataError, XpipeError
 from xpipe.formats import write_xmc
-from xpipe.progress import Progress
+from xpipe.ground import backend
 
 ALL = """
 name: sample

@@ -13,8 +13,8 @@ import threading
 import pytest
 
 from tests.waiting import LIMIT
-from xpipe import progress as progress_module
-from xpipe.progress import Progress
+from xpipe.cli import progress as progress_module
+from xpipe.cli.progress import Progress
 
 
 class Clock:
@@ -234,7 +234,7 @@ def test_auto_is_plain_on_a_dumb_terminal(monkeypatch):
 def test_rich_is_imported_only_for_bars():
     code = """
 import sys
-from xpipe.progress import Progress
+from xpipe.cli.progress import Progress
 with Progress() as progress:
     progress.stage("read", total=1).advance()
 print("rich" in sys.modules)

@@ -96,7 +96,8 @@ def test_python_blocks_run_in_order(page, folder):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_yaml_blocks_are_pipelines(page, tmp_path):
-    from xpipe import config, matrix
+    from xpipe import config
+    from xpipe.engine import sweep as matrix
 
     for block in blocks_of(page):
         if block.kind != "yaml":

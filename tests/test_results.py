@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from tests.samples import run_pipeline, write_dataset, write_pipeline
-from xpipe import results
-from xpipe.cleaning import clean_store
-from xpipe.cli import cli
+from xpipe.cli.main import cli
+from xpipe.engine import results
+from xpipe.engine.prune import clean_store
+from xpipe.engine.store import dump_json
 from xpipe.errors import ConfigError, DataError, XpipeError
-from xpipe.store import dump_json
 
 SHAPES = (
     b"", b"{", b"null", b"3", b"[]", b"[1]", b'"x"', b"{}", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 100_000,

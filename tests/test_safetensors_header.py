@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import save
 
 from xpipe.errors import DataError
-from xpipe.safetensors_header import parse_header, read_header
+from xpipe.ground.safetensors_header import parse_header, read_header
 
 ARRAYS = {"W": np.arange(6, dtype=np.float32).reshape(2, 3), "bias": np.zeros(2, np.float64), "none": np.zeros((0, 7))}
 
@@ -87,7 +87,7 @@ def test_every_other_file_is_a_data_error(content):
 
 
 def test_a_header_longer_than_the_bound_is_not_read(monkeypatch):
-    monkeypatch.setattr("xpipe.safetensors_header.LONGEST_HEADER", 10)
+    monkeypatch.setattr("xpipe.ground.safetensors_header.LONGEST_HEADER", 10)
     with pytest.raises(DataError, match="more than 10"):
         parse_header(save(ARRAYS), where="a")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xpipe.seeding import bit_generator, permutation
+from xpipe.ground.seeding import bit_generator, permutation
 
 
 def test_golden_permutations():

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from tests.samples import digests, random_matrices, run_pipeline, write_dataset, write_pipeline
-from xpipe import files, pipeline, sources, store
+from xpipe.engine import pipeline, sources, store
+from xpipe.engine.store import Store
 from xpipe.errors import DataError
 from xpipe.formats import write_sparse, write_xmc
-from xpipe.store import Store
+from xpipe.ground import files
 
 
 @pytest.fixture

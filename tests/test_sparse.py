@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests import oracles
 from tests.strategies import csr_matrices, finite_float32, shuffled_csr
 from xpipe.errors import DataError
-from xpipe.sparse import Triple, canonical, check_shapes, row_norms, to_matrix, to_triple
+from xpipe.ground.sparse import Triple, canonical, check_shapes, row_norms, to_matrix, to_triple
 
 
 def assert_canonical(matrix: sp.csr_matrix) -> None:

@@ -8,10 +8,11 @@ import socket
 import pytest
 
 from tests.test_files import dead_process
-from xpipe import files, store
+from xpipe.engine import store
+from xpipe.engine.locks import RunLock
+from xpipe.engine.store import MANIFEST, RECEIPTS, Store, content_key, read_receipts, write_receipt
 from xpipe.errors import ResourceError
-from xpipe.locks import RunLock
-from xpipe.store import MANIFEST, RECEIPTS, Store, content_key, read_receipts, write_receipt
+from xpipe.ground import files
 
 INGREDIENTS = {"stage": "read", "version": 1, "params": {"b": [1, 2.5, None], "a": "ä"}, "seed": 0}
 KEY = "e0b1d7a6b4f9b0d0"

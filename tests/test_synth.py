@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from xpipe import synth, synth_model
 from xpipe.errors import ConfigError, DataError
 from xpipe.formats import catalog
 from xpipe.formats.catalog import StatisticsCounter
-from xpipe.sparse import row_norms, to_matrix, to_triple
+from xpipe.ground.sparse import row_norms, to_matrix, to_triple
+from xpipe.synth import model as synth_model
+from xpipe.synth import stand_in as synth
 
 TINY_DIGEST = "fc0ccf47edb2838256d046f4523f983db9c4591a643463b8595b6f6c5247734a"
 MIB = 1 << 20
@@ -206,7 +207,7 @@ def test_tiny_files_say_synthetic_and_hold_the_shape(tiny):
 
 
 def test_the_generator_is_splitmix64():
-    from xpipe._synth_numba import GOLDEN, mix
+    from xpipe.synth._numba import GOLDEN, mix
 
     state, expected = np.uint64(0), [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
     for value in expected:  # the published stream of seed 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xpipe.units import format_bytes, format_seconds, parse_bytes, parse_duration
+from xpipe.ground.quantities import format_bytes, format_seconds, parse_bytes, parse_duration
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 from pydantic import ValidationError
 
+from xpipe.engine.wiring import wire
 from xpipe.errors import ConfigError
 from xpipe.stages import STAGES, Params, Stage
-from xpipe.wiring import wire
 
 
 class Switch(Params):

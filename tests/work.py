@@ -7,8 +7,8 @@ import signal
 import sys
 import time
 
-from xpipe import files
 from xpipe.errors import DataError
+from xpipe.ground import files
 
 
 def write_squares(folder, units, shared):

@@ -12,19 +12,17 @@ __version__ = "0.1.0"
 
 ROOMS = (
     "argmaxability",
-    "backend",
-    "cluster",
+    "cli",
     "config",
     "eagle",
+    "engine",
     "errors",
     "formats",
+    "ground",
     "grouping",
     "heads",
     "metrics",
-    "pipeline",
-    "sparse",
     "stages",
-    "store",
     "synth",
     "trees",
 )

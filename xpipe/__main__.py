@@ -1,6 +1,6 @@
 """`python -m xpipe` is the command `xpipe`."""
 
-from xpipe.cli import main
+from xpipe.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -5,7 +5,7 @@ Holds no colours: `cli` prints `str(error)` and exits with `error.exit_code`.
 
 from __future__ import annotations
 
-from xpipe.printable import printable, printable_lines
+from xpipe.ground.printable import printable, printable_lines
 
 LONGEST_LINE = 5000  # characters; a path may have 4,096
 INTERRUPTED = 130  # exit code of a run stopped by Ctrl-C or SIGTERM

@@ -11,13 +11,13 @@ from tests.argmaxability.oracles import as_rows
 from tests.argmaxability.test_weights import write_safetensors
 from tests.samples import run_xpipe
 from xpipe.argmaxability import check, verify
-from xpipe.argmaxability.command import verify_files
 from xpipe.argmaxability.label_sets import read_label_sets
 from xpipe.argmaxability.summary import summarise, worst_sets
 from xpipe.argmaxability.verdicts import read_verdicts
+from xpipe.cli.progress import Progress
+from xpipe.cli.verify_command import verify_files
 from xpipe.errors import ConfigError, DataError
 from xpipe.formats import write_sparse, write_xmc
-from xpipe.progress import Progress
 
 
 @pytest.fixture

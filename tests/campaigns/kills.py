@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.campaigns import Outcome
 from tests.campaigns.kill_hook.sitecustomize import die, watch
 from tests.samples import run_pipeline, write_dataset
-from xpipe.progress import Progress
+from xpipe.cli.progress import Progress
 
 PIPELINE = """\
 name: sample

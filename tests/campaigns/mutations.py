@@ -13,7 +13,7 @@ import tempfile
 
 from tests.campaigns import Outcome
 from tests.mutations import KINDS
-from xpipe.progress import Progress
+from xpipe.cli.progress import Progress
 
 MUTATIONS = 100  # of each file
 LIMIT_SECONDS = 3600

@@ -11,8 +11,8 @@ import traceback
 from tests.campaigns import Outcome
 from tests.eagle.invariants import METHODS, check_everything
 from tests.eagle.problems import random_problem
-from xpipe.machine import usable_cores
-from xpipe.progress import Progress
+from xpipe.cli.progress import Progress
+from xpipe.ground.machine import usable_cores
 
 PROBLEMS = 2000
 

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle import Imputed, impute
-from xpipe.grouping import spread_labels
+from xpipe.grouping.groups import spread_labels
 
 METHODS = ("auto", "baseline", "eagle0", "eagle", "centred", "discriminative")
 CHOOSING = ("auto", "discriminative")

@@ -12,7 +12,7 @@ from tests.eagle import oracles
 from tests.eagle.strategies import planted, problems
 from xpipe.eagle import CentredEmbedding, embed, embedding
 from xpipe.errors import ConfigError, DataError
-from xpipe.grouping import spread_labels
+from xpipe.grouping.groups import spread_labels
 
 
 def dense(E) -> np.ndarray:

@@ -14,8 +14,8 @@ from xpipe.eagle import imputation, impute
 from xpipe.eagle.discriminative import find_owners
 from xpipe.eagle.ownership import checked
 from xpipe.errors import StageError
-from xpipe.grouping import spread_labels
-from xpipe.stages import assign_labels
+from xpipe.grouping.groups import spread_labels
+from xpipe.stages.assign import work as assign_labels
 
 
 @given(problems(), st.data())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from xpipe.errors import ConfigError, DataError
 from xpipe.formats import catalog
 from xpipe.formats.catalog import PUBLISHED, SplitStatistics, Statistics, StatisticsCounter
-from xpipe.sparse import Triple, canonical, to_triple
+from xpipe.ground.sparse import Triple, canonical, to_triple
 
 
 def random_split(n_rows, n_features, n_labels, seed):

@@ -132,7 +132,7 @@ def test_an_index_split_of_one_file(make):
 
 def test_an_emitted_dataset(tmp_path):
     from xpipe.formats.parquet import write_dataset_part
-    from xpipe.sparse import to_triple
+    from xpipe.ground.sparse import to_triple
 
     (tmp_path / "split=train").mkdir()
     path = "split=train/part-00000.parquet"

@@ -15,7 +15,7 @@ from xpipe.errors import DataError
 from xpipe.formats import read_dataset, read_sparse, write_sparse
 from xpipe.formats.emitted import read_about, read_label_table
 from xpipe.formats.parquet import read_samples, read_split, read_split_labels, row_groups, write_dataset_part
-from xpipe.sparse import to_triple
+from xpipe.ground.sparse import to_triple
 
 X, Y, _, _ = mutations.matrices().values()
 PART = "split=train/part-00000.parquet"

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from tests.formats import oracles
 from xpipe.errors import DataError
 from xpipe.formats import read_npz, write_npz
-from xpipe.sparse import Triple, to_triple
+from xpipe.ground.sparse import Triple, to_triple
 
 
 def test_every_scipy_format_and_type_is_read(tmp_path):

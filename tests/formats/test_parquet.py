@@ -33,7 +33,7 @@ from xpipe.formats.parquet import (
     write_matrix,
 )
 from xpipe.formats.parts import slice_rows
-from xpipe.sparse import Triple, to_triple
+from xpipe.ground.sparse import Triple, to_triple
 
 on_disk = settings(deadline=None, max_examples=40)
 DATASET = [

@@ -18,7 +18,7 @@ from tests import oracles
 from tests.strategies import csr_matrices, finite_float32
 from xpipe.errors import DataError
 from xpipe.formats.parts import SCHEMA, PartedMatrix, concatenate, read_part, slice_rows, take_rows, write_part
-from xpipe.sparse import Triple, to_triple
+from xpipe.ground.sparse import Triple, to_triple
 
 on_disk = settings(deadline=None, max_examples=40)
 ANY = Triple(np.array([0, 2, 2, 3]), np.array([1, 5, 0], np.int32), np.array([1, -0.0, 3], np.float32))

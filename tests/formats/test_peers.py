@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from xpipe.formats import read_svmlight, write_npz, write_svmlight, write_xmc
-from xpipe.sparse import to_triple
+from xpipe.ground.sparse import to_triple
 
 VALUES = np.array([1e-5, 1e-45, 3.4028235e38, 0.1, 1, 1e20, -2.5, 123456789, 1e-4, 2 / 3], np.float32)
 

@@ -17,7 +17,7 @@ from tests.formats import oracles, strategies
 from xpipe.errors import DataError
 from xpipe.formats import blocks
 from xpipe.formats.text import TextSource, decompress, open_text, parse_range, row_offsets
-from xpipe.sparse import to_matrix
+from xpipe.ground.sparse import to_matrix
 
 WIDTHS = {"n_features": strategies.N_FEATURES, "n_labels": strategies.N_LABELS}
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

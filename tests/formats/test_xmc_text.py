@@ -14,7 +14,7 @@ from tests.formats import oracles, strategies
 from xpipe.errors import DataError
 from xpipe.formats import read_xmc, write_xmc
 from xpipe.formats.xmc_text import BLOCK_ENTRIES, format_blocks, format_rows
-from xpipe.sparse import Triple, to_triple
+from xpipe.ground.sparse import Triple, to_triple
 
 HEAD = "2 9 5\n"
 

@@ -9,8 +9,8 @@ from torch.utils.data import DataLoader
 
 from tests.heads.datasets import N_FEATURES, N_LABELS, make_rows, write_heads
 from xpipe.errors import ConfigError, DataError
+from xpipe.ground.sparse import to_triple
 from xpipe.heads.batches import Batch, ParquetBatches, mix_bits, take_rows
-from xpipe.sparse import to_triple
 
 SAMPLES = 1000 + 7 * np.arange(500)
 

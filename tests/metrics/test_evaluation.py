@@ -12,12 +12,12 @@ import scipy.sparse as sp
 
 from tests.samples import random_matrices, run_pipeline, run_xpipe, write_dataset, write_pipeline
 from xpipe import metrics
+from xpipe.cli.metric_tables import describe_rows
 from xpipe.errors import ConfigError, DataError
 from xpipe.formats import read_xmc, write_sparse, write_svmlight
 from xpipe.formats.convert import convert
 from xpipe.formats.parquet import read_split
-from xpipe.metrics.tables import describe_rows
-from xpipe.synth import synthesize
+from xpipe.synth.stand_in import synthesize
 
 N_LABELS = 12
 

@@ -15,10 +15,10 @@ from xpipe import stages
 from xpipe.eagle import embed, impute
 from xpipe.formats import read_xmc, write_sparse
 from xpipe.formats.parquet import read_label_embedding, read_split
+from xpipe.ground.sparse import to_matrix, to_triple
 from xpipe.grouping import random_groups
-from xpipe.sparse import to_matrix, to_triple
 from xpipe.stages import label_chunks
-from xpipe.stages.emit_rows import normalise_rows
+from xpipe.stages.emit.work import normalise_rows
 
 METHODS = ["baseline", "eagle0", "eagle", "centred", "discriminative", "auto"]
 

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import oracles
-from xpipe import files
+from xpipe.ground import files
 from xpipe.metrics.propensity import propensity_formula
-from xpipe.stages.emit_about import describe_dataset, initial_bias, label_names
-from xpipe.stages.emit_rows import FREQUENCY
+from xpipe.stages.emit.dataset_json import describe_dataset, initial_bias, label_names
+from xpipe.stages.emit.work import FREQUENCY
 
 
 @given(st.lists(st.integers(1, 10**6), max_size=20), st.integers(1, 10**7), st.floats(0.1, 2), st.floats(0.1, 5))

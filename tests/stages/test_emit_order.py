@@ -14,7 +14,7 @@ from tests.samples import bytes_below, digests, run_pipeline, write_pipeline
 from xpipe.argmaxability import order_labels, sign_changes
 from xpipe.formats import write_xmc
 from xpipe.formats.parquet import read_split
-from xpipe.stages.emit_order import describe_changes
+from xpipe.stages.emit.label_order import describe_changes
 
 ORDERED = "emit.label_order=cooccurrence"
 N_UNSEEN = 3

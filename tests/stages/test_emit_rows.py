@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from tests import oracles
 from tests.strategies import csr_matrices, finite_float32, label_matrices
-from xpipe import files
+from xpipe.engine.store import Store
 from xpipe.errors import StageError
 from xpipe.formats.parquet import write_dataset_part
 from xpipe.formats.parts import slice_rows, write_part
+from xpipe.ground import files
+from xpipe.ground.seeding import permutation
+from xpipe.ground.sparse import Triple, to_triple
 from xpipe.grouping import random_groups, spread_labels
-from xpipe.seeding import permutation
-from xpipe.sparse import Triple, to_triple
-from xpipe.stages import emit_rows
+from xpipe.stages.emit import work as emit_rows
 from xpipe.stages.matrices import part_path
-from xpipe.store import Store
 
 PART_ROWS = 7
 

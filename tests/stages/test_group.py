@@ -9,12 +9,13 @@ import pytest
 from pydantic import ValidationError
 
 from tests.samples import bytes_below, digests, run_pipeline, write_dataset, write_pipeline
-from xpipe import config, pipeline
+from xpipe import config
+from xpipe.engine import pipeline
 from xpipe.errors import ConfigError
 from xpipe.formats import read_xmc
 from xpipe.formats.parquet import read_split
 from xpipe.grouping import kmeans_groups, spread_labels
-from xpipe.stages.group import GroupParams
+from xpipe.stages.group.stage import GroupParams
 from xpipe.stages.matrices import open_matrix
 
 KMEANS = "group={rule: kmeans, depth: 5, noise: 0.2}"

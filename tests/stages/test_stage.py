@@ -11,24 +11,25 @@ import pytest
 from pydantic import create_model
 
 from tests.samples import run_pipeline, write_dataset, write_pipeline
-from xpipe import config, pipeline, store
-from xpipe.backend import Backend, Probe
+from xpipe import config
+from xpipe.engine import pipeline, store
+from xpipe.engine.pipeline import decide, differences
+from xpipe.engine.stage import Stage, canonical_params
+from xpipe.engine.store import Artifact, Store
+from xpipe.engine.wiring import Step
 from xpipe.errors import BackendError
-from xpipe.pipeline import decide, differences
+from xpipe.ground.backend import Backend, Probe
 from xpipe.stages import STAGES, Params
-from xpipe.stages.assign import ASSIGN, AssignParams
-from xpipe.stages.embed import EMBED, EmbedParams
-from xpipe.stages.emit import EMIT, EmitParams
-from xpipe.stages.evaluate import EVALUATE, EvaluateParams
-from xpipe.stages.group import GroupParams
-from xpipe.stages.head_params import HeadParams
-from xpipe.stages.read import READ, DataParams
-from xpipe.stages.stage import Stage, canonical_params
-from xpipe.stages.train import TRAIN, TrainParams, TreeParams
-from xpipe.stages.train_heads import TRAIN_HEADS
-from xpipe.stages.verify import VERIFY, VerifyParams
-from xpipe.store import Artifact, Store
-from xpipe.wiring import Step
+from xpipe.stages.assign.stage import ASSIGN, AssignParams
+from xpipe.stages.embed.stage import EMBED, EmbedParams
+from xpipe.stages.emit.stage import EMIT, EmitParams
+from xpipe.stages.evaluate.stage import EVALUATE, EvaluateParams
+from xpipe.stages.group.stage import GroupParams
+from xpipe.stages.read.stage import READ, DataParams
+from xpipe.stages.train_heads.params import HeadParams
+from xpipe.stages.train_heads.stage import TRAIN_HEADS
+from xpipe.stages.train_trees.stage import TRAIN, TrainParams, TreeParams
+from xpipe.stages.verify.stage import VERIFY, VerifyParams
 
 CPU, GPU = Backend("cpu", "asked for", "cpu"), Backend("gpu", "a stand-in", "gpu")
 
@@ -167,7 +168,7 @@ def test_plan_and_run_choose_the_same_keys(data, tmp_path, monkeypatch):
 
 
 def test_plan_refuses_a_gpu_that_is_not_there_as_run_does(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("xpipe.backend.probe", lambda: Probe(False, "none here"))
+    monkeypatch.setattr("xpipe.ground.backend.probe", lambda: Probe(False, "none here"))
     with pytest.raises(BackendError, match="no GPU can be used"):
         pipeline.plan(config.load(write_pipeline(tmp_path, data), ["backend=gpu"]))
 

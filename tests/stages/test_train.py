@@ -16,7 +16,7 @@ from xpipe.errors import ConfigError
 from xpipe.formats import read_xmc
 from xpipe.formats.parquet import read_about, read_label_embedding, read_split
 from xpipe.metrics import measure
-from xpipe.stages import train_tree
+from xpipe.stages.train_trees import work as train_tree
 from xpipe.trees import LabelTree
 
 TREE = ("train.tree.n_trees=2", "train.tree.arity=2", "train.tree.max_leaf=4")

@@ -12,15 +12,16 @@ import pytest
 from tests.samples import bytes_below, digests, run_pipeline, write_dataset, write_pipeline
 from tests.stopping import start_stopping
 from tests.test_interruptions import kill
-from xpipe import config, pipeline
 from xpipe.argmaxability.weights import read_weights
-from xpipe.backend import Backend
+from xpipe import config
+from xpipe.engine import pipeline
+from xpipe.engine.wiring import wire
 from xpipe.errors import BackendError, ConfigError
+from xpipe.ground.backend import Backend
 from xpipe.heads import HeadModel, TrainOptions, train_head
-from xpipe.stages import train_heads
-from xpipe.stages.head_params import HeadParams, names_of
-from xpipe.stages.train import TrainParams
-from xpipe.wiring import wire
+from xpipe.stages.train_heads.params import HeadParams, names_of
+from xpipe.stages.train_heads import stage as train_heads
+from xpipe.stages.train_trees.stage import TrainParams
 
 SMALL = "width: 8, epochs: 3, batch_size: 64"
 LAYERS = ("layer: bsl, dim: 3", "layer: dft, dim: 4, k: 2", "layer: softmax")
@@ -116,7 +117,7 @@ def test_killed_in_mid_training_and_resumed(data, tmp_path):
 def test_it_tells_how_far_it_is(data, tmp_path, monkeypatch):
     monkeypatch.setattr(train_heads, "NOTE_SECONDS", 0.01)
     notes = []
-    monkeypatch.setattr("xpipe.progress.Progress.note", lambda progress, text: notes.append(text))
+    monkeypatch.setattr("xpipe.cli.progress.Progress.note", lambda progress, text: notes.append(text))
     run_pipeline(write_pipeline(tmp_path, data), *SETTINGS[:2], "train.heads=[{layer: bsl, width: 8, batch_size: 4}]")
     told = [text for text in notes if text.startswith("bsl-50: epoch ")]
     assert told

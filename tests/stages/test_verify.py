@@ -20,16 +20,19 @@ from tests.samples import (
 )
 from tests.stopping import start_stopping
 from tests.test_interruptions import kill
-from xpipe import backend, config, matrix, pipeline, wiring
 from xpipe.argmaxability import UNIT, check, dft_matrix, sign_changes, verify
 from xpipe.argmaxability.verdicts import read_verdicts
+from xpipe.cli.progress import Progress
+from xpipe import config
+from xpipe.engine import pipeline, wiring
+from xpipe.engine import sweep as matrix
+from xpipe.engine.stage import Produced
 from xpipe.errors import ConfigError, DataError
 from xpipe.formats import read_xmc, write_xmc
 from xpipe.formats.parquet import read_split, read_split_labels
-from xpipe.progress import Progress
+from xpipe.ground import backend
 from xpipe.stages import STAGES, Params, Stage
-from xpipe.stages import verify as stage_file
-from xpipe.stages.stage import Produced
+from xpipe.stages.verify import stage as stage_file
 
 N_LABELS = 12
 
@@ -57,7 +60,7 @@ def write_tensors(path, arrays):
 def make_heads(context):
     from pathlib import Path
 
-    from xpipe.stages.verify_sets import file_entry
+    from xpipe.stages.verify.work import file_entry
 
     n_labels = read_split_labels(f"{context.inputs['datasets'].folder}/datasets/heads").shape[1]
     heads, entries = [], []
@@ -304,7 +307,7 @@ def test_what_people_read(tmp_path, data, weights):
 
 
 def test_a_matrix_shows_how_many_sets_each_head_can_produce(tmp_path, data, weights, capsys):
-    from xpipe.model_tables import show_matrix
+    from xpipe.cli.model_tables import show_matrix
 
     other = tmp_path / "other.npy"
     np.save(other, np.random.default_rng(1).standard_normal((N_LABELS, 8)))

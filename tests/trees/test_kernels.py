@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from tests.trees import oracles
-from xpipe.accelerate import jit
+from xpipe.ground.accelerate import jit
 from xpipe.trees import TreeOptions, plan_forest, state_data
 from xpipe.trees._gather_numba import count_features, gather_rows
 from xpipe.trees._lanes_numba import LANES, MANY_LANES, add_many_products, add_products, add_row

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from tests.trees import oracles
+from xpipe.cli.progress import Progress
 from xpipe.errors import ConfigError, DataError
-from xpipe.progress import Progress
 from xpipe.trees import LabelTree, TreeOptions, make_forest, plan_forest, state_data, train_unit
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xpipe.lazy import public_name
+from xpipe.ground.lazy import public_name
 
 PUBLIC = {
     "verify": "verification",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xpipe.accelerate import jit
+from xpipe.ground.accelerate import jit
 
 OPTIMAL, ZERO, STEPS, STUCK = range(4)
 NEAR_ZERO = 1e-16  # square length below which rounding in the weights is corrected

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xpipe.accelerate import jit
+from xpipe.ground.accelerate import jit
 
 LONGEST = 3  # labels moved together
 GAIN = 1e-9

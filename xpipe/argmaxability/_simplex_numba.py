@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xpipe.accelerate import jit
+from xpipe.ground.accelerate import jit
 
 OPTIMAL, LOW, PIVOTS, LOST = range(4)
 

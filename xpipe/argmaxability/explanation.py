@@ -17,7 +17,7 @@ from xpipe.argmaxability.head import check_sets, check_weights
 from xpipe.argmaxability.verdicts import UNARGMAXABLE, Verdicts
 from xpipe.argmaxability.verification import verify
 from xpipe.errors import ConfigError
-from xpipe.printable import printable
+from xpipe.ground.printable import printable
 
 SHOWN = 12  # labels named in the sentence
 LONGEST_NAME = 200  # characters of a label's name in it

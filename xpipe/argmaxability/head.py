@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import ConfigError, DataError
-from xpipe.sparse import canonical
+from xpipe.ground.sparse import canonical
 
 SMALLEST, LARGEST = 1e-100, 1e100  # of a row's largest weight, and of the box: squares must not vanish nor overflow
 FEW = 5  # numbers named in a message

@@ -6,8 +6,8 @@ import os
 
 import scipy.sparse as sp
 
-from xpipe import files
 from xpipe.errors import DataError
+from xpipe.ground import files
 
 
 def read_label_sets(

@@ -18,7 +18,7 @@ from xpipe.argmaxability.pairs import Pairs
 from xpipe.argmaxability.search import Found, Limits, WorkingRows, run_rounds
 from xpipe.argmaxability.sharp import SharpSearch
 from xpipe.argmaxability.verdicts import RELATIVE, Verdicts
-from xpipe.library_threads import one_thread_each
+from xpipe.ground.library_threads import one_thread_each
 
 ROOM = 1 << 28  # bytes that searches of one unit may hold at a time; more than that are done one group after the other
 SQUARES = 8  # matrices of d x d a search holds, or as much

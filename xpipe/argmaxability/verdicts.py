@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from xpipe import files
 from xpipe.argmaxability import verdict_table
 from xpipe.errors import DataError
+from xpipe.ground import files
 
 STATUSES = np.array(["unargmaxable", "argmaxable", "undecided"])
 UNARGMAXABLE, ARGMAXABLE, UNDECIDED = range(3)

@@ -11,11 +11,11 @@ from typing import IO
 
 import numpy as np
 
-from xpipe import files
 from xpipe.errors import ConfigError, DataError
-from xpipe.npy_header import check_npz, read_npy
-from xpipe.printable import printable
-from xpipe.safetensors_header import Header, TensorPlace, read_header
+from xpipe.ground import files
+from xpipe.ground.npy_header import check_npz, read_npy
+from xpipe.ground.printable import printable
+from xpipe.ground.safetensors_header import Header, TensorPlace, read_header
 
 KINDS = (".npy", ".npz", ".safetensors")
 # BF16 has no numpy type: its two bytes are the upper half of a float32

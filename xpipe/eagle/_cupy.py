@@ -19,7 +19,7 @@ from xpipe.eagle._segments_cupy import Segments, lengths_of, spread
 from xpipe.eagle._steps_numba import TIE, ZERO
 from xpipe.eagle.embedding import Written, square_length
 from xpipe.eagle.problem import Problem, cut_labels
-from xpipe.sparse import Triple
+from xpipe.ground.sparse import Triple
 
 BATCH = 1 << 24  # entries of rows in a batch; a label may be more
 

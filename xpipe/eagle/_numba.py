@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from xpipe.accelerate import jit
 from xpipe.eagle._rows_numba import Rows, add_row, dot_row, gather_rows, gather_samples, number_features
 from xpipe.eagle._steps_numba import HUGE, embed_label
+from xpipe.ground.accelerate import jit
 
 FLOAT32_TIE = 2e-7  # scores are equal when embeddings in float32 cannot tell them apart
 

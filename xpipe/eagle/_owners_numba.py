@@ -6,7 +6,7 @@ q = posterior that a sample owns the label, s = its score, kinship = what a row 
 
 import numpy as np
 
-from xpipe.accelerate import jit
+from xpipe.ground.accelerate import jit
 
 TILE_ROWS = 128  # rows whose coordinates lie side by side: enough for every lane, few enough for the cache
 TURNED_AT_ONCE = 64  # coordinates of a tile that are turned before the next ones

@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from xpipe.accelerate import jit
+from xpipe.ground.accelerate import jit
 
 AHEAD = 8  # rows asked for before they are needed
 CACHE_LINE = 16  # entries of 4 bytes

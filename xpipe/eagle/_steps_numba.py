@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xpipe.accelerate import jit
 from xpipe.eagle._rows_numba import add_row, dot_dense, dot_row, dot_row_twice
+from xpipe.ground.accelerate import jit
 
 TIE = 1e-9  # scores are equal when they differ by less than this part of their rows' norms
 ZERO = 1e-6  # a sum shorter than this part of the norms that were added up is rounding: zero

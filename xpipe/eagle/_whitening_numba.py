@@ -5,7 +5,7 @@ Arrays in, preallocated arrays out. Symbols: x = scaled sparse row, p = dense co
 
 import numpy as np
 
-from xpipe.accelerate import jit
+from xpipe.ground.accelerate import jit
 
 
 @jit

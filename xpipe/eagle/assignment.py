@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from xpipe.eagle.embedding import CentredEmbedding, check_mean, check_options, embed, embed_in_threads, square_length
 from xpipe.eagle.problem import Problem, check_labels, run_chunks, state_problem
 from xpipe.errors import DataError
-from xpipe.machine import check_threads, lent
-from xpipe.sparse import Triple, canonical, read_only, to_matrix, to_triple
+from xpipe.ground.machine import check_threads, lent
+from xpipe.ground.sparse import Triple, canonical, read_only, to_matrix, to_triple
 
 LARGEST_SCORE = float(np.finfo(np.float32).max)
 
@@ -35,7 +35,7 @@ def assign(
 
     X: samples x features; Y1: samples x groups; Y2: groups x labels; E: labels x features, of `embed`.
     labels: numbers of the labels to assign (all). threads: default one a usable core. backend: of
-    `xpipe.backend.choose`; default the CPU.
+    `xpipe.ground.backend.choose`; default the CPU.
 
     Returns samples x labels, a float32 CSR of ones; with `return_scores`, a pair of that and the scores with the same
     pattern. Groups without samples give nothing; a sample chosen for a label by several groups is one entry. Of samples

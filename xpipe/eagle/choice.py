@@ -27,9 +27,9 @@ from xpipe.eagle.whitening import (
     usual_rank,
     whiten,
 )
-from xpipe.grouping import likeness as likeness_of_members
-from xpipe.grouping import spread_labels
-from xpipe.library_threads import one_thread_each
+from xpipe.ground.library_threads import one_thread_each
+from xpipe.grouping.groups import likeness as likeness_of_members
+from xpipe.grouping.groups import spread_labels
 
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)  # in units of the rows' mean squared length
 START = 3

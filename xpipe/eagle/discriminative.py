@@ -30,9 +30,9 @@ import scipy.sparse as sp
 from xpipe.eagle import _owners_numba as kernels
 from xpipe.eagle.numbering import with_samples
 from xpipe.eagle.whitening import Whitened
-from xpipe.grouping import spread_labels
-from xpipe.machine import lent, usable_cores
-from xpipe.sparse import Triple, canonical, to_matrix, to_triple
+from xpipe.ground.machine import lent, usable_cores
+from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
+from xpipe.grouping.groups import spread_labels
 
 ROUNDS = 10
 TOLERANCE = 1e-2  # a label whose posteriors all move less is settled

@@ -17,9 +17,9 @@ import scipy.sparse as sp
 
 from xpipe.eagle.problem import Problem, check_labels, run_chunks, state_problem
 from xpipe.errors import ConfigError, DataError
-from xpipe.library_threads import one_thread_each
-from xpipe.machine import check_threads, lent
-from xpipe.sparse import Triple, read_only, to_matrix
+from xpipe.ground.library_threads import one_thread_each
+from xpipe.ground.machine import check_threads, lent
+from xpipe.ground.sparse import Triple, read_only, to_matrix
 
 NARROW = 1 << 16  # features that fit uint16: with more of them, those of a label are renumbered
 BLOCK = 1 << 22  # most entries of a label's rows that are copied into one block
@@ -70,7 +70,7 @@ def embed(
     centred: rows count as x_i - mean in the sums. `mean`: that of all samples, where X holds only some of them.
     labels: numbers of the labels to work on (all); the rows of others stay empty.
     smallest: entries not larger than this are left out of the rows.
-    threads: default one a usable core. backend: of `xpipe.backend.choose`; default the CPU.
+    threads: default one a usable core. backend: of `xpipe.ground.backend.choose`; default the CPU.
 
     Returns a float32 CSR matrix (labels x features), or a CentredEmbedding; with `trace`, a pair of that and the
     objective, the sum over labels and groups of the best score, after 0..steps steps (float64). The row of a label is

@@ -16,9 +16,9 @@ import scipy.sparse as sp
 from xpipe.eagle.ownership import checked
 from xpipe.eagle.problem import as_ones
 from xpipe.errors import ConfigError
-from xpipe.grouping import spread_labels
-from xpipe.machine import check_threads
-from xpipe.sparse import canonical, check_shapes, to_matrix, to_triple
+from xpipe.ground.machine import check_threads
+from xpipe.ground.sparse import canonical, check_shapes, to_matrix, to_triple
+from xpipe.grouping.groups import spread_labels
 
 Method = Literal["auto", "baseline", "eagle0", "eagle", "centred", "discriminative"]
 Owners = Literal["one", "posterior"]

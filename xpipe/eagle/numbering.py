@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle.problem import as_ones
-from xpipe.sparse import Triple, to_triple
+from xpipe.ground.sparse import Triple, to_triple
 
 
 def renumbered(Y1: sp.csr_matrix, Y2: sp.csr_matrix) -> tuple[sp.csr_matrix, sp.csr_matrix]:

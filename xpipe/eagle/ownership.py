@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import StageError
-from xpipe.sparse import to_triple
+from xpipe.ground.sparse import to_triple
 
 
 def checked(owners: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix, method: str) -> sp.csr_matrix:

@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import DataError
-from xpipe.grouping import binarised
-from xpipe.sparse import canonical, check_shapes, read_only, to_triple
+from xpipe.ground.sparse import canonical, check_shapes, read_only, to_triple
+from xpipe.grouping.groups import binarised
 
 CHUNKS_A_THREAD = 16
 LARGEST_CHUNK = 1 << 24  # entries of rows a chunk of labels reads, and thus bounds what it writes; a label may be more

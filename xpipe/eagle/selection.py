@@ -17,9 +17,9 @@ import scipy.sparse as sp
 from xpipe.eagle import _owners_numba as kernels
 from xpipe.eagle.discriminative import most_members_left_out
 from xpipe.eagle.whitening import Whitened
-from xpipe.machine import usable_cores
-from xpipe.seeding import permutation
-from xpipe.sparse import to_triple
+from xpipe.ground.machine import usable_cores
+from xpipe.ground.seeding import permutation
+from xpipe.ground.sparse import to_triple
 
 HELD_OUT_SHARE = 0.15
 MOST_HELD_OUT = 1000  # groups set aside

@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle import _whitening_numba as kernels
-from xpipe.library_threads import one_thread_each
-from xpipe.seeding import bit_generator, permutation
-from xpipe.sparse import to_matrix, to_triple
+from xpipe.ground.library_threads import one_thread_each
+from xpipe.ground.seeding import bit_generator, permutation
+from xpipe.ground.sparse import to_matrix, to_triple
 
 EXACT = 1024  # up to so many features every direction is kept
 RANK = 256  # of more features: beyond it F1 rises by less than 0.01 (45,000 x 5,000, groups of ten), cost in proportion

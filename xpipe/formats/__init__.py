@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xpipe.lazy import public_name
+from xpipe.ground.lazy import public_name
 
 PUBLIC = {
     "read_xmc": "xmc_text",

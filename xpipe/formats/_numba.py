@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xpipe.accelerate import jit
+from xpipe.ground.accelerate import jit
 
 OK, BAD_LABEL, BAD_FEATURE, TWICE_LABEL, TWICE_FEATURE, BLANK_LINE, UNSURE_FULL, NEAR_OVERFLOW = range(8)
 XMC, SPARSE, SVMLIGHT = range(3)

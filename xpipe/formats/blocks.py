@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from xpipe import files
 from xpipe.errors import DataError
+from xpipe.ground import files
 
 GZIP_MAGIC = b"\x1f\x8b"
 BLOCK_SIZE = 1 << 20  # bytes read at a time: a block and its parse stay in the processor's cache

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from xpipe.errors import ConfigError, DataError
-from xpipe.sparse import Triple, to_triple
+from xpipe.ground.sparse import Triple, to_triple
 
 AVERAGE_TOLERANCE = 0.02  # published averages are rounded, and preprocessing differs between copies of a set
 SPLITS = ("train", "test", "dev")

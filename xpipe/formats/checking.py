@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from xpipe import files
 from xpipe.formats import catalog
 from xpipe.formats.fitting import Shape, check_trainable, filters_beside, fit_together, names_beside
 from xpipe.formats.layout import Layout, recognise
-from xpipe.grouping import spread_labels
-from xpipe.machine import usable_cores
-from xpipe.sparse import Triple, to_triple
+from xpipe.ground import files
+from xpipe.ground.machine import usable_cores
+from xpipe.ground.sparse import Triple, to_triple
+from xpipe.grouping.groups import spread_labels
 
 ROWS_AT_A_TIME = 1 << 16
 

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe import files
 from xpipe.errors import DataError
 from xpipe.formats.dataset import Dataset, Split, read_dataset
 from xpipe.formats.names import Names
-from xpipe.sparse import to_matrix, to_triple
+from xpipe.ground import files
+from xpipe.ground.sparse import to_matrix, to_triple
 
 SHORT = {"train": "trn", "test": "tst", "dev": "dev"}
 WITHOUT_WEIGHTS = ("xmc", "svmlight")

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe import files
 from xpipe.errors import DataError
 from xpipe.formats.fitting import filters_beside, fit_together, index_base_of, is_group_ids, names_beside
 from xpipe.formats.layout import Layout, SplitFiles, recognise
 from xpipe.formats.names import Names, read_group_ids, read_index_split
 from xpipe.formats.source import Reject
-from xpipe.sparse import to_matrix
+from xpipe.ground import files
+from xpipe.ground.sparse import to_matrix
 
 __all__ = ["Dataset", "Layout", "Split", "read_dataset", "recognise"]
 

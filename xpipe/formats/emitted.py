@@ -12,10 +12,10 @@ import pyarrow as pa
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from xpipe import files
-from xpipe.checked_json import Count, InsidePath, Sha256, read_json
 from xpipe.errors import DataError
 from xpipe.formats.parquet_files import open_parquet
+from xpipe.ground import files
+from xpipe.ground.checked_json import Count, InsidePath, Sha256, read_json
 
 DATASET_FORMAT = "1"
 AGAIN = "emit the dataset again"

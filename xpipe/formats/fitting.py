@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpipe import files
 from xpipe.errors import DataError
 from xpipe.formats.names import Names, is_id_list, read_filter_labels, read_names
+from xpipe.ground import files
 
 
 class Shape(NamedTuple):

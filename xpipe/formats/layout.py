@@ -9,8 +9,8 @@ import dataclasses
 import re
 from collections import defaultdict
 
-from xpipe import files
 from xpipe.errors import DataError
+from xpipe.ground import files
 
 SPLITS = ("train", "test", "dev")
 _WORDS = {"train": "train", "trn": "train", "test": "test", "tst": "test", "dev": "dev", "val": "dev", "valid": "dev"}

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe import files
 from xpipe.errors import DataError
 from xpipe.formats.blocks import BLOCK_SIZE, is_compressed, open_stream
-from xpipe.sparse import Triple, to_matrix
+from xpipe.ground import files
+from xpipe.ground.sparse import Triple, to_matrix
 
 LONGEST = 1 << 24  # bytes of one line: names and numbers are short
 

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe import npy_header
 from xpipe.errors import DataError
 from xpipe.formats.blocks import open_stream, write_stream
 from xpipe.formats.npz_arrays import assemble
-from xpipe.sparse import Triple, canonical
+from xpipe.ground import npy_header
+from xpipe.ground.sparse import Triple, canonical
 
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can hold: files must not depend on the clock
 PIECE = 1 << 20  # entries written at a time

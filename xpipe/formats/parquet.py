@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
-from xpipe import files
 from xpipe.errors import DataError
 from xpipe.formats.emitted import AGAIN, DATASET_FORMAT, LABELS_SCHEMA, Part, list_parts, read_about
 from xpipe.formats.parquet_files import declared_width, lists_to_rows, open_parquet, row_order, sample_numbers
 from xpipe.formats.parts import concatenate
-from xpipe.sparse import Triple, canonical, to_matrix, to_triple
+from xpipe.ground import files
+from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
 
 __all__ = ["DATASET_FORMAT", "LABELS_SCHEMA", "read_about"]
 

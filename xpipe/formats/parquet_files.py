@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from xpipe import files
 from xpipe.errors import DataError
 from xpipe.formats.parts import concatenate
-from xpipe.sparse import Triple
+from xpipe.ground import files
+from xpipe.ground.sparse import Triple
 
 WIDEST = 2**31 - 1  # indices are int32
 # what pyarrow raises for files that lie: its own errors, and those of sizes that cannot be

@@ -15,9 +15,9 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from xpipe import files
 from xpipe.errors import DataError
-from xpipe.sparse import Triple
+from xpipe.ground import files
+from xpipe.ground.sparse import Triple
 
 SCHEMA = pa.schema(
     [("sample", pa.int64()), ("indices", pa.large_list(pa.int32())), ("values", pa.large_list(pa.float32()))]

@@ -14,7 +14,7 @@ from xpipe.formats import _numba as kernels
 from xpipe.formats import diagnosis
 from xpipe.formats.blocks import LineReader, open_stream
 from xpipe.formats.source import KINDS, Reject, Rows, TextSource
-from xpipe.sparse import Triple
+from xpipe.ground.sparse import Triple
 
 MOST_REJECTS = 1_000_000  # rows that on_bad_row="drop" lists: beyond that the file is not what it is taken for
 

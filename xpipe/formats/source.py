@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xpipe.sparse import Triple
+from xpipe.ground.sparse import Triple
 
 KINDS = ("xmc", "sparse", "svmlight")  # in the order of the kernels' numbers
 

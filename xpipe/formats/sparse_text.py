@@ -13,7 +13,7 @@ from xpipe.errors import DataError
 from xpipe.formats.blocks import write_stream
 from xpipe.formats.source import Reject
 from xpipe.formats.xmc_text import format_blocks, read_rows
-from xpipe.sparse import canonical, to_matrix, to_triple
+from xpipe.ground.sparse import canonical, to_matrix, to_triple
 
 
 def read_sparse(

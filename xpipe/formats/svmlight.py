@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from xpipe.formats.blocks import write_stream
 from xpipe.formats.source import Reject
 from xpipe.formats.xmc_text import format_blocks, read_rows
-from xpipe.sparse import canonical, check_shapes, to_matrix, to_triple
+from xpipe.ground.sparse import canonical, check_shapes, to_matrix, to_triple
 
 NO_ROWS = b"# 0 samples\n"
 

@@ -18,10 +18,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
-from xpipe import files
 from xpipe.errors import DataError
 from xpipe.formats.blocks import BLOCK_SIZE, DEFLATE_RATIO, LineReader, decompress, is_compressed, open_stream
 from xpipe.formats.source import KINDS, Reject, Rows, TextSource
+from xpipe.ground import files
 
 __all__ = ["Reject", "Rows", "TextSource", "decompress", "open_text", "parse_range", "row_offsets"]
 

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from xpipe.errors import DataError
 from xpipe.formats.blocks import write_stream
 from xpipe.formats.source import Reject, Rows, TextSource
-from xpipe.machine import usable_cores
-from xpipe.sparse import Triple, canonical, check_shapes, to_matrix, to_triple
+from xpipe.ground.machine import usable_cores
+from xpipe.ground.sparse import Triple, canonical, check_shapes, to_matrix, to_triple
 
 BLOCK_ENTRIES = 1 << 20  # entries formatted at a time: keeps Arrow's 32-bit string offsets and our memory small
 

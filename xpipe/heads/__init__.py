@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from xpipe.errors import ConfigError
-from xpipe.lazy import public_name
+from xpipe.ground.lazy import public_name
 
 PUBLIC = {
     "Targets": "targets",

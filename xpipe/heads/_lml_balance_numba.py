@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from xpipe.accelerate import jit, jit_sums
+from xpipe.ground.accelerate import jit, jit_sums
 from xpipe.heads._lml_numba import BLOCK, FAR, LANES, SOLVED, UNSOLVED, fill_exponentials, find_root, find_start
 
 PASSES = 16

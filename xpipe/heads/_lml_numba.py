@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from xpipe.accelerate import jit, jit_sums
+from xpipe.ground.accelerate import jit, jit_sums
 
 SOLVED, UNSOLVED = 0, 1
 STEPS = 24

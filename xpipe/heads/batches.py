@@ -22,12 +22,12 @@ import scipy.sparse as sp
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from xpipe import seeding
 from xpipe.errors import ConfigError, DataError
 from xpipe.formats.parquet import read_about, read_row_groups, read_samples, row_groups
 from xpipe.formats.parts import concatenate, slice_rows
+from xpipe.ground import seeding
+from xpipe.ground.sparse import Triple, canonical, to_triple
 from xpipe.heads.targets import Targets
-from xpipe.sparse import Triple, canonical, to_triple
 
 WINDOW_ROWS = 8192  # rows to shuffle together unless told: some tens of megabytes
 WINDOW_BATCHES = 8  # at least, so that a window's batches differ in size by little

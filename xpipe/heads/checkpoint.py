@@ -15,11 +15,11 @@ from typing import Any, NotRequired
 import torch
 from typing_extensions import TypedDict
 
-from xpipe import files
-from xpipe.checked_json import Count, InsidePath, Sha256, read_json
+from xpipe.engine.store import dump_json
 from xpipe.errors import ConfigError, DataError
+from xpipe.ground import files
+from xpipe.ground.checked_json import Count, InsidePath, Sha256, read_json
 from xpipe.heads.packing import pack, read_packed
-from xpipe.store import dump_json
 
 STATE = "checkpoint.json"
 KEY = "xpipe"

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from xpipe import files
 from xpipe.errors import ConfigError
+from xpipe.ground import files
 from xpipe.heads.targets import Targets
 
 

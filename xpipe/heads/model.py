@@ -15,15 +15,16 @@ import torch
 from torch import nn
 from typing_extensions import TypedDict
 
-from xpipe import files, heads
+from xpipe import heads
 from xpipe.errors import ConfigError, DataError
+from xpipe.ground import files
+from xpipe.ground.safetensors_header import read_header
+from xpipe.ground.sparse import canonical
 from xpipe.heads.batches import Batch
 from xpipe.heads.encoder import SparseEncoder
 from xpipe.heads.packing import build, pack, read_packed
 from xpipe.heads.storing import HeadAbout
 from xpipe.metrics.predictions import rank
-from xpipe.safetensors_header import read_header
-from xpipe.sparse import canonical
 
 MODEL, WEIGHTS = "model.safetensors", "weights.safetensors"
 KEY = "xpipe"  # of the metadata

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from xpipe import files
-from xpipe.checked_json import parse_json
 from xpipe.errors import DataError, XpipeError
-from xpipe.safetensors_header import parse_header
+from xpipe.ground import files
+from xpipe.ground.checked_json import parse_json
+from xpipe.ground.safetensors_header import parse_header
 
 T = TypeVar("T")
 M = TypeVar("M", bound=nn.Module)

@@ -18,9 +18,11 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from xpipe import heads, seeding
+from xpipe import heads
 from xpipe.errors import BackendError, DataError
 from xpipe.formats.parquet import read_about
+from xpipe.ground import seeding
+from xpipe.ground.library_threads import one_thread_each
 from xpipe.heads.batches import Batch, ParquetBatches
 from xpipe.heads.checkpoint import Checkpoint, Facts
 from xpipe.heads.encoder import SparseEncoder
@@ -28,7 +30,6 @@ from xpipe.heads.model import HeadModel, as_matrix
 from xpipe.heads.options import TrainOptions
 from xpipe.heads.packing import UNBUILDABLE
 from xpipe.heads.targets import Targets
-from xpipe.library_threads import one_thread_each
 from xpipe.metrics.measuring import measure
 from xpipe.metrics.predictions import rank
 

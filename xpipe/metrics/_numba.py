@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xpipe.accelerate import jit
+from xpipe.ground.accelerate import jit
 from xpipe.metrics._ranking_numba import contains
 
 # What a row adds to each metric at 1..k: the second axis of `contributions`.

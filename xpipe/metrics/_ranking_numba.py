@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xpipe.accelerate import jit
+from xpipe.ground.accelerate import jit
 
 FINE, BEYOND, TWICE, NOT_FINITE, AFTER_NONE = 0, 1, 2, 3, 4
 LANES = 16  # parts of a row whose maxima bound its best scores; fixed, so that they fit vector registers

@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from xpipe.errors import ConfigError
-from xpipe.machine import check_threads
+from xpipe.ground.machine import check_threads
+from xpipe.ground.seeding import bit_generator
+from xpipe.ground.sparse import read_only
 from xpipe.metrics.measuring import Measured, metrics_of
-from xpipe.seeding import bit_generator
-from xpipe.sparse import read_only
 
 BATCH = 16  # resamples that share one reading of the rows
 

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import ConfigError, DataError
-from xpipe.machine import check_threads
+from xpipe.ground.machine import check_threads
 from xpipe.metrics.predictions import Predictions, check_k, check_scores, rank_checked
 from xpipe.metrics.truth import check_truth, make_filters
 

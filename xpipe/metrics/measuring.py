@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpipe.errors import DataError
-from xpipe.machine import check_threads
+from xpipe.ground.machine import check_threads
+from xpipe.ground.sparse import read_only
 from xpipe.metrics.predictions import check_k, check_scores, rank_checked, run_chunks
 from xpipe.metrics.truth import Truth, check_truth, check_weights, make_filters, take_filtered
-from xpipe.sparse import read_only
 
 
 class LabelCounts(NamedTuple):

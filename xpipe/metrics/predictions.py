@@ -16,9 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import ConfigError, DataError
-from xpipe.machine import check_threads, lent
+from xpipe.ground.machine import check_threads, lent
+from xpipe.ground.sparse import canonical, read_only
 from xpipe.metrics.truth import Filters, make_filters
-from xpipe.sparse import canonical, read_only
 
 CHUNK_ROWS = 2048  # rows a call of a kernel; fixed, since sums of chunks are added up in their order
 FORMS = (

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe import files
 from xpipe.errors import DataError
-from xpipe.sparse import canonical
+from xpipe.ground import files
+from xpipe.ground.sparse import canonical
 
 
 class Known(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import DataError
-from xpipe.sparse import canonical, read_only
+from xpipe.ground.sparse import canonical, read_only
 
 
 class Filters(NamedTuple):

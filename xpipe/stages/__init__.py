@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from xpipe.stages.assign import ASSIGN
-from xpipe.stages.embed import EMBED
-from xpipe.stages.emit import EMIT
-from xpipe.stages.evaluate import EVALUATE
-from xpipe.stages.group import GROUP
-from xpipe.stages.read import READ
-from xpipe.stages.stage import Params, Stage
-from xpipe.stages.synth import SYNTH
-from xpipe.stages.train import TRAIN
-from xpipe.stages.train_heads import TRAIN_HEADS
-from xpipe.stages.verify import VERIFY
+from xpipe.engine.stage import Params, Stage
+from xpipe.stages.assign.stage import ASSIGN
+from xpipe.stages.embed.stage import EMBED
+from xpipe.stages.emit.stage import EMIT
+from xpipe.stages.evaluate.stage import EVALUATE
+from xpipe.stages.group.stage import GROUP
+from xpipe.stages.read.stage import READ
+from xpipe.stages.synth.stage import SYNTH
+from xpipe.stages.train_heads.stage import TRAIN_HEADS
+from xpipe.stages.train_trees.stage import TRAIN
+from xpipe.stages.verify.stage import VERIFY
 
 STAGES: tuple[Stage, ...] = (SYNTH, READ, GROUP, EMBED, ASSIGN, EMIT, TRAIN, TRAIN_HEADS, VERIFY, EVALUATE)
 

@@ -6,7 +6,7 @@ import io
 
 import numpy as np
 
-from xpipe import files
+from xpipe.ground import files
 
 
 def packed(arrays: dict[str, np.ndarray]) -> bytes:

@@ -11,10 +11,10 @@ from functools import lru_cache
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.sparse import to_matrix
-from xpipe.stages.emit_rows import normalise_rows
+from xpipe.ground.sparse import to_matrix
+from xpipe.stages.emit.work import normalise_rows
 from xpipe.stages.matrices import open_matrix
-from xpipe.stages.read_rows import entry_of
+from xpipe.stages.read.work import entry_of
 
 CHUNK_ENTRIES = 20_000_000  # feature entries that the labels of one chunk touch together; fixed, so chunks are too
 MEAN = "mean/row.npy"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict
 
-from xpipe import files
-from xpipe.checked_json import Count, InsidePath, check_value
+from xpipe.engine.store import MANIFEST, Artifact, Store
 from xpipe.errors import DataError
-from xpipe.store import MANIFEST, Artifact, Store
+from xpipe.ground import files
+from xpipe.ground.checked_json import Count, InsidePath, check_value
 
 if TYPE_CHECKING:
     from xpipe.formats.parts import PartedMatrix

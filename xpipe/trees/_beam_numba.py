@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xpipe.accelerate import jit
+from xpipe.ground.accelerate import jit
 from xpipe.trees._lanes_numba import LANES, add_all_products
 
 DENSE_SHARE = 0.02  # of the weights of a unit that are not zero: above it whole vectors are faster than single weights

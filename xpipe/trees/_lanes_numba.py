@@ -12,7 +12,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from xpipe.accelerate import jit
+from xpipe.ground.accelerate import jit
 
 LANES = 16
 MANY_LANES = 4 * LANES

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xpipe.accelerate import jit
+from xpipe.ground.accelerate import jit
 from xpipe.trees._lanes_numba import LANES, add_all_products, add_products, add_row
 
 ONE = np.float32(1.0)

@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import ConfigError, DataError
-from xpipe.machine import check_threads
-from xpipe.sparse import canonical, to_triple
+from xpipe.ground.machine import check_threads
+from xpipe.ground.sparse import canonical, to_triple
 from xpipe.trees.forest import Forest, join_units
 from xpipe.trees.options import TreeOptions
 from xpipe.trees.planning import TreePlan, label_vectors, plan_tree
@@ -22,7 +22,7 @@ from xpipe.trees.training import TrainingData, UnitWeights, row_scales, state_da
 
 
 class Bar(Protocol):
-    """What `fit` tells its progress to: a stage of `xpipe.progress`, whose rate gives the time left."""
+    """What `fit` tells its progress to: a stage of `xpipe.cli.progress`, whose rate gives the time left."""
 
     def expect(self, more: int) -> None: ...
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.clustering import balanced_partition
-from xpipe.sparse import Triple
+from xpipe.ground.sparse import Triple
+from xpipe.grouping.clustering import balanced_partition
 
 UNIT_LANES = 128  # children trained side by side: a leaf of 100 labels is one unit, and reads its rows once for all
 

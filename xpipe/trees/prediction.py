@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.machine import lent
-from xpipe.sparse import Triple, to_matrix, to_triple
+from xpipe.ground.machine import lent
+from xpipe.ground.sparse import Triple, to_matrix, to_triple
 from xpipe.trees.forest import Forest
 
 CHUNK_ROWS = 4096

@@ -13,10 +13,10 @@ from itertools import pairwise
 import numpy as np
 from typing_extensions import TypedDict
 
-from xpipe import files
-from xpipe.checked_json import Count, parse_json
 from xpipe.errors import DataError, XpipeError
-from xpipe.npy_header import read_npz
+from xpipe.ground import files
+from xpipe.ground.checked_json import Count, parse_json
+from xpipe.ground.npy_header import read_npz
 from xpipe.trees._beam_numba import Weights
 from xpipe.trees.forest import Forest
 from xpipe.trees.options import Loss, TreeOptions

@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import DataError
-from xpipe.seeding import bit_generator
-from xpipe.sparse import Triple, canonical, check_shapes, row_norms, to_matrix, to_triple
+from xpipe.ground.seeding import bit_generator
+from xpipe.ground.sparse import Triple, canonical, check_shapes, row_norms, to_matrix, to_triple
 from xpipe.trees.options import TreeOptions
 from xpipe.trees.planning import TreePlan, Unit
 

@@ -1,0 +1,197 @@
+"""How far a run is: bars on a terminal, a line now and then elsewhere, silence on request. All on stderr.
+
+Holds no knowledge of stages or clusters, and imports rich only where it draws bars.
+
+    with Progress() as progress:
+        bar = progress.stage("read", total=120, unit="rows")
+        bar.advance(40)
+        bar.done("120 rows, 3 rejected")
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Literal, TextIO
+
+from xpipe.ground.printable import printable_lines
+from xpipe.ground.quantities import format_seconds
+
+Mode = Literal["auto", "quiet", "plain", "rich"]
+EVERY_SECONDS = 10.0  # between two lines of one running stage
+
+
+class Bar:
+    """One running stage. Made by `Progress.stage`; safe to advance from any thread."""
+
+    def __init__(self, progress: Progress, name: str, total: int | None, unit: str):
+        self.progress, self.name, self.total, self.unit = progress, name, total, unit
+        self.count = 0
+        self.started = self.last_line = progress.clock()
+        self.ended = False
+        self.task: Any = None  # rich's id of it
+
+    def expect(self, more: int) -> None:
+        """Say that so many more units are to come; the first call makes an unknown total known."""
+        with self.progress.lock:
+            self.total = (self.total or 0) + more
+            self.progress.show(self)
+
+    def advance(self, n: int = 1) -> None:
+        """Say that n more units are done."""
+        with self.progress.lock:
+            self.count += n
+            self.progress.show(self)
+
+    def done(self, text: str = "") -> None:
+        """End the stage; a second call does nothing."""
+        self.progress.end(self, text)
+
+    def figures(self) -> str:
+        """Count, share, rate and time left, as far as they are known."""
+        seconds = self.progress.clock() - self.started
+        known = f"{self.count:,}" if self.total is None else f"{self.count:,}/{self.total:,}"
+        parts = [f"{known} {self.unit}" + (f" ({100 * self.count // self.total} %)" if self.total else "")]
+        if self.count and seconds > 0:
+            rate = self.count / seconds
+            parts.append(f"{rate:,.0f} {self.unit}/s" if rate >= 10 else f"{rate:.2g} {self.unit}/s")
+            if self.total is not None and self.total > self.count and not self.ended:
+                parts.append(f"{format_seconds((self.total - self.count) / rate)} left")
+        return ", ".join([*parts, format_seconds(seconds)])
+
+
+class Progress:
+    """Shows stages, notes and warnings. mode "auto" draws bars when the stream is a terminal, else writes lines.
+
+    clock: seconds, for tests; stream: stderr unless told.
+    """
+
+    def __init__(
+        self, mode: Mode = "auto", *, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+    ):
+        if mode not in ("auto", "quiet", "plain", "rich"):
+            raise ValueError(f"mode must be auto, quiet, plain or rich, got {mode!r}")
+        self.stream = stream if stream is not None else sys.stderr
+        if mode == "auto":
+            mode = "rich" if self.stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb") else "plain"
+        self.mode, self.clock = mode, clock
+        self.lock = threading.RLock()
+        self.bars: list[Bar] = []
+        self._rich: Any = None
+        self._stop = threading.Event()
+        self._heartbeat: threading.Thread | None = None
+
+    def __enter__(self) -> Progress:
+        if self.mode == "rich":
+            self._rich = _rich_progress(self.stream)
+            self._rich.start()
+        elif self.mode == "plain":  # a stage whose chunks take minutes is still seen to be alive
+            self._heartbeat = threading.Thread(target=self._beat, name="xpipe-progress", daemon=True)
+            self._heartbeat.start()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._stop.set()
+        if self._heartbeat is not None:
+            self._heartbeat.join()
+        for bar in list(self.bars):
+            self.end(bar, finished=kind is None)
+        if self._rich is not None:
+            self._rich.stop()
+            self._rich = None
+
+    def stage(self, name: str, total: int | None = None, unit: str = "rows") -> Bar:
+        """Start a stage; total None means not known yet, 0 that there is nothing to do."""
+        bar = Bar(self, name, total, unit)
+        with self.lock:
+            self.bars.append(bar)
+            if self._rich is not None:
+                bar.task = self._rich.add_task(name, total=total, unit=unit)
+            elif self.mode == "plain":
+                self._write(f"{name}: started" + (f", {total:,} {unit}" if total is not None else ""))
+        return bar
+
+    def show(self, bar: Bar) -> None:
+        """Bring a bar's line up to date; without a terminal at most every ten seconds."""
+        with self.lock:
+            if bar.ended:
+                return
+            if self._rich is not None:
+                self._rich.update(bar.task, completed=bar.count, total=bar.total)
+            elif self.mode == "plain" and self.clock() - bar.last_line >= EVERY_SECONDS:
+                bar.last_line = self.clock()
+                self._write(f"{bar.name}: {bar.figures()}")
+
+    def end(self, bar: Bar, text: str = "", finished: bool = True) -> None:
+        """Close a stage with its figures and an optional text."""
+        with self.lock:
+            if bar.ended:
+                return
+            bar.ended = True
+            self.bars.remove(bar)
+            if self._rich is not None:
+                self._rich.remove_task(bar.task)
+            if self.mode != "quiet":
+                state = "done" if finished else "not finished"
+                self._write(f"{bar.name}: {state}, {bar.figures()}" + (f"; {text}" if text else ""))
+
+    def note(self, text: str) -> None:
+        """Something worth a line; not in quiet mode."""
+        if self.mode != "quiet":
+            self._write(text)
+
+    def warn(self, text: str) -> None:
+        """Something the user should know, in every mode."""
+        self._write(f"warning: {text}", style="yellow")
+
+    def tick(self) -> None:
+        """Show every running stage whose line is due."""
+        with self.lock:
+            for bar in self.bars:
+                self.show(bar)
+
+    def _beat(self) -> None:
+        while not self._stop.wait(EVERY_SECONDS):
+            self.tick()
+
+    def _write(self, text: str, style: str | None = None) -> None:
+        text = printable_lines(text)
+        with self.lock:
+            try:
+                if self._rich is not None:
+                    self._rich.console.print(text, style=style, soft_wrap=True)
+                else:
+                    self.stream.write(text + "\n")
+                    self.stream.flush()
+            except (OSError, ValueError):
+                pass  # a closed stderr is no reason to stop hours of work
+
+
+def _rich_progress(stream: TextIO) -> Any:
+    from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichProgress
+    from rich.text import Text
+
+    from xpipe.cli.console import SafeConsole
+
+    class CountColumn(ProgressColumn):
+        """Count and rate in the stage's own unit."""
+
+        def render(self, task: Any) -> Text:
+            total = "" if task.total is None else f"/{task.total:,.0f}"
+            rate = f"  {task.speed:,.0f}/s" if task.speed else ""
+            return Text(f"{task.completed:,.0f}{total} {task.fields['unit']}{rate}")
+
+    return RichProgress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        CountColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=SafeConsole(file=stream, force_terminal=True),
+        transient=True,
+        redirect_stdout=False,  # results on stdout stay on stdout
+    )

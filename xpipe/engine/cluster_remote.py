@@ -1,0 +1,151 @@
+"""A Dask scheduler that others started, at tcp://host:port or tls://host:port. `cluster_dask` hands out the calls.
+
+Whoever reaches a tcp:// port may run code as its workers, so such a scheduler trusts its whole network; tls:// asks
+both sides for certificates, which Dask's own configuration names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from xpipe.engine.cluster import ClusterParams, Says
+from xpipe.engine.cluster_check import Doorkeeper, Probe
+from xpipe.engine.cluster_dask import POLL_SECONDS, DaskCluster, silence_dask
+from xpipe.engine.waiting import Wait
+from xpipe.errors import ConfigError, ResourceError
+from xpipe.ground import files
+from xpipe.ground.quantities import parse_duration
+
+CONNECT_SECONDS = 120.0  # for a scheduler to answer at all: its port is there before any worker's
+REFUSED_SECONDS = 30.0  # for a worker that fits to join, where all that are there do not
+CLOSE_SECONDS = 30.0
+TLS_SETTINGS = ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY")
+
+
+class RemoteWorkers(DaskCluster):
+    """`cluster: tcp://...`: workers are checked when they join, whenever that is."""
+
+    def __init__(self, params: ClusterParams, says: Says):
+        super().__init__(params, says)
+        self._security = _security(params.kind)
+        self._doorkeeper: Doorkeeper | None = None
+        self._probe = Probe("", "")
+
+    def describe(self) -> dict:
+        return {"kind": "scheduler", "workers": self.workers}
+
+    def _open(self, parts: contextlib.ExitStack) -> Any:
+        silence_dask()
+        client = self._connect()
+        parts.callback(_close, client)
+        self._doorkeeper = Doorkeeper(client, self.says.warn)
+        parts.callback(self._doorkeeper.leave)
+        return client
+
+    def _connect(self) -> Any:
+        from distributed import Client
+
+        patience = min(CONNECT_SECONDS, parse_duration(self.params.worker_timeout))
+        wait = Wait(f"the Dask scheduler at {self.params.kind}", patience, self.says.note)
+        attempt = 10.0
+        failure: Exception | None = None
+        while wait.goes_on():
+            try:
+                return Client(
+                    self.params.kind,
+                    timeout=max(1.0, min(attempt, wait.left)),
+                    security=self._security,
+                    set_as_default=False,
+                )
+            except Exception as error:  # what Dask raises for an address ranges from OSError to TypeError
+                failure = error
+                self.says.note(f"no answer yet from {self.params.kind}, giving up after {patience:.0f} s")
+                attempt *= 2
+                time.sleep(min(POLL_SECONDS, wait.left))
+        raise ResourceError(
+            f"no Dask cluster with a worker at {self.params.kind}",
+            why=str(failure) or type(failure).__name__,
+            fix="check the address, and that workers are connected: dask worker tcp://host:port",
+        ) from failure
+
+    @contextlib.contextmanager
+    def _admission(self, folder: str) -> Iterator[None]:
+        self._probe = Probe(files.join(folder, files.temporary_name("probe")), secrets.token_hex(16))
+        try:
+            if not files.is_local(folder) or os.path.isdir(folder):
+                files.write_bytes(self._probe.path, self._probe.text.encode())
+            self._wait_for_a_worker(folder)
+            yield
+        finally:
+            with contextlib.suppress(Exception):
+                files.remove(self._probe.path)
+
+    def _wait_for_a_worker(self, folder: str) -> None:
+        wait = Wait("a Dask worker that fits", parse_duration(self.params.worker_timeout), self.says.note)
+        refused = Wait("", min(REFUSED_SECONDS, wait.limit), lambda _: None)
+        known: set[str] = set()
+        while wait.goes_on():
+            self._raise_if_lost(folder)
+            workers = self._look() or {}
+            if self._usable(workers):
+                return
+            if workers.keys() - known or self._keeper().count_refused() < max(1, len(workers)):
+                refused.again()
+            known |= workers.keys()
+            if not refused.goes_on():
+                break
+            time.sleep(POLL_SECONDS)
+        raise ResourceError(
+            f"no Dask cluster with a worker at {self.params.kind} that can be used",
+            where=folder,
+            why=self._unusable() or f"no worker has joined for {wait.seconds:.0f} s",
+            fix="start workers that fit: dask worker tcp://host:port; or raise cluster.worker_timeout",
+        )
+
+    def _keeper(self) -> Doorkeeper:
+        assert self._doorkeeper is not None  # made when the cluster opens
+        return self._doorkeeper
+
+    def _submission(self) -> dict:
+        return {"resources": {self._keeper().pass_name: 1}}
+
+    def _usable(self, workers: dict[str, dict]) -> int:
+        keeper = self._keeper()
+        admitted = keeper.admitted(workers, self._probe)
+        self.workers = max(1, len(workers) - keeper.count_refused())  # those that are asked just now will work, too
+        return admitted
+
+    def _unusable(self) -> str:
+        return self._keeper().reasons()
+
+
+def _close(client: Any) -> None:
+    with contextlib.suppress(Exception):
+        client.close(timeout=CLOSE_SECONDS)
+
+
+def _security(address: str) -> Any:
+    """Dask's own certificates, as its configuration files and environment variables name them; None without TLS."""
+    if not address.startswith(("tls://", "wss://")):
+        return None
+    from distributed import Security
+
+    try:
+        security = Security()
+        usable = security.get_connection_args("client")["ssl_context"] is not None
+        why = "" if usable else "no certificates are named"
+    except Exception as error:  # a missing file, or one that is no certificate: OSError, SSLError, ValueError
+        why = f"the certificates cannot be used: {error}"
+    if why:
+        names = " and ".join(f"DASK_DISTRIBUTED__COMM__TLS__{name}" for name in TLS_SETTINGS)
+        raise ConfigError(
+            f"{address} needs certificates",
+            why=why,
+            fix=f"set {names} to files in PEM format, or distributed.comm.tls in ~/.config/dask/distributed.yaml",
+        )
+    return security

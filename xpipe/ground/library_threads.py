@@ -1,0 +1,141 @@
+"""One thread for every numerical library while xpipe computes, so that no thread pool decides a byte of the output.
+
+Starts no threads, and knows no stage. BLAS, OpenMP and PyTorch cut sums by the number of their threads, and a sum in
+another order ends in other bits. xpipe's own threads are plain ones: their number changes no result.
+
+Three ways a library gets its number of threads, and what is done about each:
+- it reads the environment when it is loaded: `ONE_THREAD` is set before, by `start_with_one_thread` in a process of our
+  own, by `while_executing` in somebody else's;
+- it has one number for the process (OpenBLAS, MKL, BLIS): it is set through threadpoolctl;
+- it has a number for each thread of the process (OpenMP, torch): each thread that computes sets its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+# Of numba nothing: xpipe's kernels do not use its threads, and it refuses a number that changes once they have begun.
+ONE_THREAD = dict.fromkeys(
+    (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "BLIS_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",  # Accelerate of macOS: nothing else limits it
+        "NUMEXPR_NUM_THREADS",
+    ),
+    "1",
+)
+
+_lock = threading.RLock()
+_computing = 0  # how many sections are open, in all threads together
+_executing = 0  # how many of them also hold the environment
+_numbers: dict[str, int] = {}  # library -> its threads before the first section was opened
+_torch_number: int | None = None
+_environment: dict[str, str | None] = {}
+
+
+def start_with_one_thread() -> None:
+    """For a process that is ours alone: libraries that are loaded from now on have one thread, for good."""
+    os.environ.update(ONE_THREAD)
+
+
+@contextlib.contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Loaded libraries have one thread inside.
+
+    Limits are those of the process, so sections are counted: the first to be opened remembers, the last to be closed
+    brings back what was. A thread that closes its section while others are open keeps one OpenMP thread.
+    """
+    global _computing  # noqa: PLW0603
+    with _lock:
+        if not _computing:
+            _remember()
+        _computing += 1
+        _limit()  # also where a section is open: by another thread, or before a library was loaded
+    try:
+        yield
+    finally:
+        with _lock:
+            _computing -= 1
+            if not _computing:
+                _restore()
+
+
+@contextlib.contextmanager
+def while_executing() -> Iterator[None]:
+    """`one_thread_each`, also for libraries that are loaded inside, and for processes that are started inside."""
+    global _executing  # noqa: PLW0603
+    with _lock:
+        if not _executing:
+            _environment.update({name: os.environ.get(name) for name in ONE_THREAD})
+            os.environ.update(ONE_THREAD)
+        _executing += 1
+    try:
+        with one_thread_each():
+            yield
+    finally:
+        with _lock:
+            _executing -= 1
+            if not _executing:
+                for name, value in _environment.items():
+                    if value is None:
+                        os.environ.pop(name, None)
+                    else:
+                        os.environ[name] = value
+
+
+def _libraries() -> list[Any]:
+    from threadpoolctl import ThreadpoolController
+
+    found = ThreadpoolController().lib_controllers
+    return [library for library in found if library.num_threads is not None]  # None: it has no such number
+
+
+def _set_number(library: Any, number: int) -> None:
+    """From release 3.8 on, threadpoolctl does nothing in any thread but the first that set a number of OpenBLAS."""
+    free_control = getattr(library, "clear_controlling_thread", lambda force: None)
+    free_control(force=True)
+    library.set_num_threads(number)
+    free_control(force=True)
+
+
+def _torch() -> Any:
+    """PyTorch where it is loaded, whole: another thread may be importing it."""
+    torch = sys.modules.get("torch")
+    return torch if hasattr(torch, "set_num_threads") and hasattr(torch, "get_num_threads") else None
+
+
+def _remember() -> None:
+    global _torch_number  # noqa: PLW0603
+    _numbers.clear()
+    _numbers.update({library.filepath: library.num_threads for library in _libraries()})
+    _torch_number = torch.get_num_threads() if (torch := _torch()) else None
+
+
+def _limit() -> None:
+    for library in _libraries():
+        _set_number(library, 1)
+    if torch := _torch():
+        torch.set_num_threads(1)
+
+
+def _restore() -> None:
+    """As before; what was loaded inside gets what it would have taken."""
+    usual = _usual_number()
+    if torch := _torch():
+        torch.set_num_threads(_torch_number or usual)
+    for library in _libraries():  # after torch, which sets the number of OpenMP
+        _set_number(library, _numbers.get(library.filepath, usual))
+
+
+def _usual_number() -> int:
+    from xpipe.ground.machine import usable_cores
+
+    asked = (_environment if _executing else os.environ).get("OMP_NUM_THREADS") or ""
+    return int(asked) if asked.isdigit() and int(asked) else usable_cores()

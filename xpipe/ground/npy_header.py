@@ -1,0 +1,155 @@
+"""npy and npz files: what they declare, checked against the bytes they have before any array is made of it.
+
+Holds no meaning of any array. Pickles, encrypted members, names that are there twice and sizes that the file cannot
+hold are refused; numpy reads a file only after that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import os
+import warnings
+import zipfile
+from collections.abc import Iterator
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from xpipe.errors import DataError
+from xpipe.ground import files
+
+NPY = ".npy"
+PLAIN = "?biufcSU"  # kinds of numpy types that are numbers or texts
+LARGEST_RATIO = 1100  # deflate makes at most 1032 bytes of one
+LONGEST_START = 1 << 16  # bytes of a member that may hold its header; numpy itself reads 10,000 characters
+MOST_DIMENSIONS = 64
+FIX = "write it again with numpy; if that was done, copy it again: it may be cut short"
+
+
+class ArrayHeader(NamedTuple):
+    """What a file declares of one array."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+def check_npy(source: str | IO[bytes], where: str = "") -> ArrayHeader:
+    """What a whole `.npy` file declares, which its size agrees with. A stream is left at its start.
+
+    source: path, URL, or a stream that can seek. Raises DataError for any other file.
+    """
+    with _opened(source, where) as (stream, place), _refusing(place, "npy"):
+        size = _size(stream)
+        found = _read_header(stream, size)
+        stream.seek(0)
+        return found
+
+
+def check_npz(source: str | IO[bytes], where: str = "") -> dict[str, ArrayHeader]:
+    """What every array of an `.npz` file declares, by name, which its members' sizes agree with; as `check_npy`."""
+    with _opened(source, where) as (stream, place), _refusing(place, "npz"):
+        size = _size(stream)
+        with zipfile.ZipFile(stream) as archive:
+            members = _check_members(archive, size)
+            found = {}
+            for name, info in members.items():
+                with archive.open(info) as member:
+                    found[name] = _read_header(io.BytesIO(member.read(LONGEST_START)), info.file_size)
+        stream.seek(0)
+        return found
+
+
+def read_npy(source: str | IO[bytes], where: str = "") -> np.ndarray:
+    """The array of a `.npy` file. Raises DataError for every file that is not one."""
+    with _opened(source, where) as (stream, place):
+        check_npy(stream, place)
+        with _refusing(place, "npy"):
+            return np.load(stream, allow_pickle=False)
+
+
+def read_npz(source: str | IO[bytes], where: str = "") -> dict[str, np.ndarray]:
+    """The arrays of an `.npz` file by name. Raises DataError for every file that is not one."""
+    with _opened(source, where) as (stream, place):
+        names = check_npz(stream, place)
+        with _refusing(place, "npz"), np.load(stream, allow_pickle=False) as archive:
+            return {name: archive[name] for name in names}
+
+
+def _check_members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
+    """The members by the names of their arrays; ValueError where one is encrypted, twice there or too large."""
+    members: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        name = info.filename.removesuffix(NPY)
+        if name == info.filename:
+            raise ValueError(f"member {name[:80]!r} is not an array")
+        if name in members:
+            raise ValueError(f"array {name[:80]!r} is there twice")
+        if info.flag_bits & 0x1:
+            raise ValueError(f"array {name[:80]!r} is encrypted")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"array {name[:80]!r} is compressed by another method than deflate")
+        ratio = 1 if info.compress_type == zipfile.ZIP_STORED else LARGEST_RATIO
+        if info.file_size > ratio * info.compress_size:
+            raise ValueError(f"array {name[:80]!r} says it has {info.file_size:,} bytes in {info.compress_size:,}")
+        members[name] = info
+    if sum(info.compress_size for info in members.values()) > size:
+        raise ValueError("its members are larger than the file")
+    return members
+
+
+def _read_header(stream: IO[bytes], size: int) -> ArrayHeader:
+    """The header of an array at the start of a stream, whose numbers take all that is left of `size` bytes."""
+    version = np.lib.format.read_magic(stream)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of files that Python 2 wrote; numpy says so again when it reads them
+        if version == (1, 0):
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        elif version in ((2, 0), (3, 0)):  # they differ in the encoding of field names, and there are none
+            shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+        else:
+            raise ValueError(f"version {version} of the format")
+    if dtype.hasobject:
+        raise ValueError("object arrays are pickles, which can run any code when they are loaded")
+    if dtype.kind not in PLAIN or dtype.fields is not None or dtype.subdtype is not None:
+        raise ValueError(f"its entries are {str(dtype)[:80]}, neither numbers nor texts")
+    if len(shape) > MOST_DIMENSIONS or any(
+        isinstance(length, bool) or not 0 <= length <= np.iinfo(np.int64).max for length in shape
+    ):
+        raise ValueError("its shape is one that no array has")
+    declared, there = math.prod(shape) * dtype.itemsize, size - stream.tell()
+    if declared != there:
+        raise ValueError(f"it declares {declared:,} bytes of numbers and has {there:,}")
+    return ArrayHeader(shape, dtype)
+
+
+@contextlib.contextmanager
+def _opened(source: str | IO[bytes], where: str) -> Iterator[tuple[IO[bytes], str]]:
+    """(a stream at its start, the name for errors)."""
+    if not isinstance(source, str | os.PathLike):
+        source.seek(0)
+        yield source, where or str(getattr(source, "name", "a stream"))
+        return
+    path = os.fspath(source)
+    with _refusing(path, os.path.splitext(path)[1].lstrip(".") or "npz"), files.open_read(path) as stream:
+        yield stream, where or path
+
+
+@contextlib.contextmanager
+def _refusing(where: str, kind: str) -> Iterator[None]:
+    try:
+        yield
+    except DataError:
+        raise
+    except FileNotFoundError as error:
+        raise DataError("there is no such file", where=where, fix="check the path") from error
+    except Exception as error:  # zip, zlib and Python's own parser, which numpy asks, raise a dozen kinds
+        why = str(error)[:300] or type(error).__name__
+        raise DataError(f"this is not a readable {kind} file", where=where, why=why, fix=FIX) from error
+
+
+def _size(stream: Any) -> int:
+    size = stream.seek(0, io.SEEK_END)
+    stream.seek(0)
+    return size

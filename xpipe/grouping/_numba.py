@@ -1,0 +1,273 @@
+"""Kernels of `clustering`: balanced spherical k-means of the rows of a node, for a range of nodes of one level.
+
+Holds no validation and no threads. A node's work touches its rows only, never all features: sums are cleared through
+the entries of the rows, and the length of a sum comes from the products its rows have with it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from xpipe.ground.accelerate import jit
+
+NOISE_BYTES = 32  # random bytes a row has: the upper half of each chooses a coordinate of its block, the lower a value
+NOISE_BLOCK = 16
+NOISE_LEVELS = (2.0 * np.arange(16) - 15.0) / np.sqrt(85.0 * NOISE_BYTES)  # their mean square is 1 / NOISE_BYTES
+SWEEPS = 2  # over all pairs of children; two children need one
+SHIFT_11 = np.uint64(11)
+UNIT = 2.0**-53
+
+
+class Vectors(NamedTuple):
+    """The vectors that are clustered: CSR rows times `scales`, and `noise` times what their random bytes stand for."""
+
+    indptr: np.ndarray  # int64
+    indices: np.ndarray  # int32
+    values: np.ndarray  # float32
+    scales: np.ndarray  # float64
+    noise_bytes: np.ndarray  # rows x NOISE_BYTES, uint8; without rows where there is no noise
+    noise: float
+
+
+@jit
+def fill_scales(indptr, values, scales):
+    """1 / length of each row; 0 for a row without length."""
+    for row in range(len(scales)):
+        total = 0.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            total += np.float64(values[entry]) * np.float64(values[entry])
+        scales[row] = 1.0 / np.sqrt(total) if total > 0.0 else 0.0
+
+
+@jit
+def add_row(vectors, row, weight, child, sums, noise_sums):
+    """Add a unit row and its noise, times `weight`, to the sum of a child."""
+    factor = weight * vectors.scales[row]
+    for entry in range(vectors.indptr[row], vectors.indptr[row + 1]):
+        sums[vectors.indices[entry], child] += factor * vectors.values[entry]
+    if vectors.noise > 0.0:
+        for block in range(NOISE_BYTES):
+            byte = vectors.noise_bytes[row, block]
+            noise_sums[NOISE_BLOCK * block + (byte >> 4), child] += weight * vectors.noise * NOISE_LEVELS[byte & 15]
+
+
+@jit
+def multiply_row(vectors, row, first, last, sums, noise_sums, products):
+    """Products of a unit row and its noise with the sums of the children first..last-1."""
+    if last - first == 2:  # the same sums in the same order as below, twice as fast
+        one = 0.0
+        two = 0.0
+        for entry in range(vectors.indptr[row], vectors.indptr[row + 1]):
+            feature = vectors.indices[entry]
+            one += vectors.values[entry] * sums[feature, first]
+            two += vectors.values[entry] * sums[feature, first + 1]
+        products[first] = one
+        products[first + 1] = two
+    else:
+        for child in range(first, last):
+            products[child] = 0.0
+        for entry in range(vectors.indptr[row], vectors.indptr[row + 1]):
+            for child in range(first, last):
+                products[child] += vectors.values[entry] * sums[vectors.indices[entry], child]
+    for child in range(first, last):
+        product = vectors.scales[row] * products[child]
+        if vectors.noise > 0.0:
+            total = 0.0
+            for block in range(NOISE_BYTES):
+                byte = vectors.noise_bytes[row, block]
+                total += NOISE_LEVELS[byte & 15] * noise_sums[NOISE_BLOCK * block + (byte >> 4), child]
+            product += vectors.noise * total
+        products[child] = product
+
+
+@jit
+def clear_sums(vectors, rows, sums, noise_sums):
+    """Zero again what the rows have touched."""
+    for row in rows:
+        for entry in range(vectors.indptr[row], vectors.indptr[row + 1]):
+            sums[vectors.indices[entry], :] = 0.0
+        if vectors.noise > 0.0:
+            for block in range(NOISE_BYTES):
+                noise_sums[NOISE_BLOCK * block + (vectors.noise_bytes[row, block] >> 4), :] = 0.0
+
+
+@jit
+def draw_position(weights, bits):
+    """A position with a chance in proportion to its weight; any position where all weights are zero."""
+    total = 0.0
+    for weight in weights:
+        total += weight
+    if total <= 0.0:
+        return np.int64(bits % np.uint64(len(weights)))
+    target = np.float64(bits >> SHIFT_11) * UNIT * total
+    reached = 0.0
+    last = 0
+    for position in range(len(weights)):
+        if weights[position] > 0.0:
+            reached += weights[position]
+            last = position
+            if reached > target:
+                break
+    return last
+
+
+@jit
+def score_seeds(vectors, rows, draws, sums, noise_sums, scores):
+    """k-means++ on the sphere: a row becomes the next seed with a chance of 1 - its cosine with the nearest seed.
+
+    Fills `scores`, the products of all rows with each unit seed. Rows without length are no seeds.
+    """
+    n_rows, arity = scores.shape
+    nearest = np.full(n_rows, -1.0)
+    weights = np.empty(n_rows)
+    lengths = np.empty(n_rows)
+    for position in range(n_rows):
+        square = 0.0
+        if vectors.noise > 0.0:
+            for block in range(NOISE_BYTES):
+                square += NOISE_LEVELS[vectors.noise_bytes[rows[position], block] & 15] ** 2
+        unit = 1.0 if vectors.scales[rows[position]] > 0.0 else 0.0
+        lengths[position] = np.sqrt(unit + vectors.noise * vectors.noise * square)
+        weights[position] = 1.0 if lengths[position] > 0.0 else 0.0
+    for child in range(arity):
+        position = draw_position(weights, draws[child])
+        seed = rows[position]
+        length = lengths[position]
+        nearest[position] = np.inf  # a row is a seed once
+        add_row(vectors, seed, 1.0, child, sums, noise_sums)
+        for other in range(n_rows):
+            multiply_row(vectors, rows[other], child, child + 1, sums, noise_sums, scores[other])
+            if length > 0.0:
+                scores[other, child] /= length
+            if lengths[other] > 0.0:
+                nearest[other] = max(nearest[other], scores[other, child] / lengths[other])
+                distance = 1.0 - nearest[other]
+                weights[other] = distance if distance > 1e-12 else 0.0
+        clear_sums(vectors, rows[position : position + 1], sums, noise_sums)
+
+
+@jit
+def split_pair(scores, one, two, starts, members):
+    """Share the members of two children again: those that gain most by being in the first go there, ties in order.
+
+    members[starts[c] : starts[c + 1]] are the positions in child c, ascending; they stay so. Gives whether any changed.
+    """
+    at_one, end_one = starts[one], starts[one + 1]
+    at_two, end_two = starts[two], starts[two + 1]
+    n_one, n_both = end_one - at_one, end_one - at_one + end_two - at_two
+    if n_one in (0, n_both):
+        return False
+    both = np.empty(n_both, np.int64)
+    gains = np.empty(n_both)
+    for place in range(n_both):
+        if at_two == end_two or (at_one < end_one and members[at_one] < members[at_two]):
+            position = members[at_one]
+            at_one += 1
+        else:
+            position = members[at_two]
+            at_two += 1
+        both[place] = position
+        gains[place] = scores[position, one] - scores[position, two]
+    limit = np.partition(gains, n_both - n_one)[n_both - n_one]
+    equal = n_one  # how many of those at the limit go to the first
+    for gain in gains:
+        if gain > limit:
+            equal -= 1
+    at_one, at_two = starts[one], starts[two]
+    changed = False
+    for place in range(n_both):
+        in_one = gains[place] > limit
+        if gains[place] == limit and equal > 0:
+            in_one = True
+            equal -= 1
+        if in_one:
+            changed |= members[at_one] != both[place]
+            members[at_one] = both[place]
+            at_one += 1
+        else:
+            members[at_two] = both[place]
+            at_two += 1
+    return changed
+
+
+@jit
+def assign_balanced(scores, starts, assigned):
+    """Better an assignment without changing sizes: pairs of children share their members again until none changes.
+
+    The sum of the scores never falls. With two children one sweep gives the best assignment there is.
+    """
+    arity = len(starts) - 1
+    members = np.empty(len(assigned), np.int64)
+    free = starts[:-1].copy()
+    for position in range(len(assigned)):
+        members[free[assigned[position]]] = position
+        free[assigned[position]] += 1
+    for _ in range(SWEEPS):
+        changed = False
+        for one in range(arity):
+            for two in range(one + 1, arity):
+                changed |= split_pair(scores, one, two, starts, members)
+        if not changed or arity == 2:
+            break
+    for child in range(arity):
+        for place in range(starts[child], starts[child + 1]):
+            assigned[members[place]] = child
+
+
+@jit
+def split_rows(vectors, rows, draws, rounds, starts, sums, noise_sums, assigned):
+    """Balanced spherical k-means of some rows; fills `assigned`, starts[c + 1] - starts[c] rows in child c.
+
+    The sums are zero before and after.
+    """
+    n_rows = len(rows)
+    arity = len(starts) - 1
+    for child in range(arity):
+        assigned[starts[child] : starts[child + 1]] = child
+    if n_rows < 2:
+        return
+    scores = np.empty((n_rows, arity))
+    score_seeds(vectors, rows, draws, sums, noise_sums, scores)
+    assign_balanced(scores, starts, assigned)
+    for position in range(n_rows):
+        add_row(vectors, rows[position], 1.0, assigned[position], sums, noise_sums)
+    before = np.empty_like(assigned)
+    squares = np.empty(arity)
+    for _ in range(rounds):
+        squares[:] = 0.0
+        for position in range(n_rows):
+            multiply_row(vectors, rows[position], 0, arity, sums, noise_sums, scores[position])
+            squares[assigned[position]] += scores[position, assigned[position]]
+        for child in range(arity):  # its rows' products with a sum add up to the square of its length
+            scale = 1.0 / np.sqrt(squares[child]) if squares[child] > 1e-24 else 0.0
+            for position in range(n_rows):
+                scores[position, child] *= scale
+        before[:] = assigned
+        assign_balanced(scores, starts, assigned)
+        moved = 0
+        for position in range(n_rows):
+            if before[position] != assigned[position]:
+                row = rows[position]
+                moved += 1
+                add_row(vectors, row, -1.0, before[position], sums, noise_sums)
+                add_row(vectors, row, 1.0, assigned[position], sums, noise_sums)
+        if moved == 0:
+            break
+    clear_sums(vectors, rows, sums, noise_sums)
+
+
+@jit
+def split_nodes(vectors, order, bounds, next_bounds, draws, rounds, sums, noise_sums, first, last):
+    """Split the nodes first..last-1 of a level: reorder their rows in `order` child by child, rows ascending."""
+    arity = draws.shape[1]
+    for node in range(first, last):
+        lo, hi = bounds[node], bounds[node + 1]
+        rows = order[lo:hi].copy()
+        starts = next_bounds[node * arity : (node + 1) * arity + 1] - lo
+        assigned = np.empty(hi - lo, np.int32)
+        split_rows(vectors, rows, draws[node], rounds, starts, sums, noise_sums, assigned)
+        for position in range(hi - lo):
+            order[lo + starts[assigned[position]]] = rows[position]
+            starts[assigned[position]] += 1

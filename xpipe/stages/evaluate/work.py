@@ -1,0 +1,131 @@
+"""Predictions at a worker, in the numbers the labels had when they were read, and all metrics of them.
+
+Labels that training never saw stay true labels here: nobody can predict them, and that counts.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+
+from xpipe.engine.store import dump_json
+from xpipe.formats.parts import concatenate, read_part, write_part
+from xpipe.ground import files
+from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
+from xpipe.stages.matrices import open_matrix
+from xpipe.stages.read.work import entry_of
+from xpipe.trees import LabelTree
+
+SHOWN = ("precision", "ndcg", "psp", "recall", "f1", "micro_f1", "macro_f1")
+
+
+@lru_cache(maxsize=1)
+def _tree(path: str) -> LabelTree:
+    return LabelTree.load(path)
+
+
+@lru_cache(maxsize=1)
+def _head(path: str) -> Any:
+    from xpipe.heads import HeadModel
+
+    return HeadModel.load(path)
+
+
+@lru_cache(maxsize=2)
+def _original_labels(dataset: str) -> np.ndarray:
+    import io
+
+    content = files.read_bytes(files.join(dataset, "labels.parquet"))
+    return pq.read_table(io.BytesIO(content), columns=["original_label"])["original_label"].to_numpy()
+
+
+def predict(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
+    """The best labels of one part's rows: scores to rank by and, where these are not probabilities, those too."""
+    params, model = shared["params"], shared["models"][unit["model"]]
+    stored = open_matrix(shared["features"], params["split"])
+    samples, rows = stored.part(unit["index"])
+    X, k = to_matrix(rows, stored.n_columns), max(params["k"], params["calibration_k"])
+    started = time.perf_counter()
+    if model["kind"] == "tree":
+        matrices = [_tree(model["path"]).predict(X, k=k, beam=params["beam"], threads=1)]
+    else:
+        matrices = _predict_with_head(model["path"], X, k)
+    seconds = time.perf_counter() - started
+    original = _original_labels(model["dataset"])
+    entries = []
+    for matrix, path in zip(matrices, unit["paths"], strict=True):
+        facts = write_part(files.join(folder, path), samples, _renumbered(to_triple(matrix), original))
+        entries.append({"path": path, "split": params["split"], **facts})
+    return entries, {"seconds": seconds}
+
+
+def _predict_with_head(path: str, X: sp.csr_matrix, k: int) -> list[sp.csr_matrix]:
+    """[logits, probabilities] of the k best labels: equal probabilities (0 or 1) can have different logits."""
+    from xpipe.heads import matrix_batches
+    from xpipe.heads.model import as_matrix
+    from xpipe.heads.training import fixed_threads
+
+    model = _head(path)
+    with fixed_threads(1):  # sums of more threads come in another order
+        found = model.rank(matrix_batches(X), k)
+    return [as_matrix(found.labels, values, model.head.n_labels) for values in found[1:]]
+
+
+def _renumbered(found: Triple, original: np.ndarray) -> Triple:
+    """Labels under the numbers they were read with, ascending in a row: a head's labels may be in another order."""
+    labels = original[found.indices].astype(np.int32)
+    order = np.lexsort((labels, np.repeat(np.arange(found.n_rows), np.diff(found.indptr))))
+    return Triple(found.indptr, labels[order], found.values[order])
+
+
+def measure(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
+    """Every metric of one model; gives those a table shows."""
+    from xpipe.metrics.calibration import assess
+    from xpipe.metrics.evaluation import evaluate_scores
+    from xpipe.metrics.propensity import Constants
+    from xpipe.metrics.score_files import Known
+
+    params, n_labels, model = shared["params"], shared["n_labels"], shared["models"][unit["model"]]
+    scores, chances = (_read_scores(folder, unit[name], n_labels) for name in ("scores", "probabilities"))
+    train = _labels(shared["train_truth"], "train", n_labels) if shared["train_truth"] else None
+    truth = _labels(shared["truth"], params["split"], n_labels)
+    known = Known(truth, train_labels=train, synthetic=shared["synthetic"])
+    constants = Constants(params["propensity_a"], params["propensity_b"]) if train is not None else None
+    results = evaluate_scores(
+        scores, known, k=params["k"], constants=constants, remove_empty=params["remove_empty"],
+        resamples=params["resamples"], seed=shared["seed"],
+    )  # fmt: skip
+    calibration = assess(chances, truth, params["calibration_k"], bins=params["calibration_bins"])
+    about = {name: model[name] for name in ("name", "layer", "dim", "parameters") if name in model}
+    content = dump_json({**about, **results, "calibration": calibration})
+    entry = entry_of(folder, f"measured/{model['name']}.json", content)
+    shown = {
+        name: [round(100 * value, 3) for value in values]
+        for name, values in results["metrics"].items()
+        if name in SHOWN
+    }
+    confidence = {name: value for name, value in calibration.items() if name != "reliability"}
+    return [entry], {**about, **shown, **confidence, "predict_seconds": round(unit["predict_seconds"], 3)}
+
+
+def join(folder: str, shared: dict) -> tuple[list[dict], dict]:
+    """evaluation.json: all models, one after the other."""
+    models = [json.loads(files.read_bytes(files.join(folder, path))) for path in shared["measured"]]
+    content = dump_json({"split": shared["params"]["split"], "synthetic": shared["synthetic"], "models": models})
+    return [entry_of(folder, "evaluation/evaluation.json", content)], {}
+
+
+def _read_scores(folder: str, paths: list[str], n_labels: int) -> sp.csr_matrix:
+    rows = concatenate([read_part(files.join(folder, path))[1] for path in paths])
+    return canonical(to_matrix(rows, n_labels), "scores")
+
+
+def _labels(where: list[str], split: str, n_labels: int) -> sp.csr_matrix:
+    stored = open_matrix(where, split)
+    return canonical(to_matrix(stored.load(), n_labels), "labels")
