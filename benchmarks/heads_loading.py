@@ -21,8 +21,8 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from xpipe.cli.progress import Progress
 from xpipe import config
+from xpipe.cli.progress import Progress
 from xpipe.engine import pipeline
 from xpipe.formats.parquet import read_split
 from xpipe.ground import backend, seeding

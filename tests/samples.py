@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
 from tests.waiting import LIMIT
-from xpipe.cli.progress import Progress
 from xpipe import config
-from xpipe.engine import pipeline
+from xpipe.cli.progress import Progress
+from xpipe.engine import pipeline, prune, sweep
 from xpipe.formats import write_xmc
 from xpipe.ground import backend
+from xpipe.stages import STAGES
 
 
 def random_matrices(n_rows, n_features=40, n_labels=12, seed=0):
@@ -57,6 +59,16 @@ def run_pipeline(path: Path, *overrides: str) -> dict:
     """Run in this process, quietly."""
     with Progress(mode="quiet") as progress:
         return pipeline.run(config.load(path, overrides), progress, backend.choose("cpu"))
+
+
+def combinations(path: Path, overrides: Sequence[str] = ()) -> list:
+    """Those of a pipeline file with a `matrix`."""
+    return sweep.expand(lambda settings: config.load(path, [*overrides, *settings]))
+
+
+def clean_store(runs: str, **options):
+    """As the command does."""
+    return prune.clean_store(runs, {stage.name for stage in STAGES}, **options)
 
 
 def digests(results: dict) -> dict:

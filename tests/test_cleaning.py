@@ -7,15 +7,15 @@ import shutil
 
 import pytest
 
-from tests.samples import run_pipeline, write_dataset, write_pipeline
+from tests.samples import clean_store, run_pipeline, write_dataset, write_pipeline
 from tests.test_locks import another_process
 from tests.test_store import put
 from xpipe.engine.locks import StoreLock
-from xpipe.engine.prune import clean_store
 from xpipe.engine.registry import register
-from xpipe.engine.store import Store, dump_json, write_receipt
+from xpipe.engine.store import Store, write_receipt
 from xpipe.errors import ConfigError, ResourceError
 from xpipe.ground import files
+from xpipe.ground.checked_json import dump_json
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from tests import work
 from tests.dask_processes import dask_processes
-from xpipe.engine import cluster_remote
 from xpipe.engine.cluster import Call, ClusterParams, connect
+from xpipe.engine.cluster import remote as cluster_remote
 from xpipe.engine.store import read_receipts
 from xpipe.errors import DataError, ResourceError, StageError
 

@@ -13,24 +13,25 @@ from tests.dask_processes import DaskProcesses, dask_cluster, wait_for
 from tests.samples import run_xpipe, start_xpipe, write_dataset, write_pipeline
 from tests.test_cluster import calls
 from tests.test_cluster_local import Heard
-from xpipe.engine import cluster_dask, cluster_remote
 from xpipe.engine.cluster import ClusterParams, connect
+from xpipe.engine.cluster import dask_calls as cluster_dask
+from xpipe.engine.cluster import remote as cluster_remote
 from xpipe.errors import ConfigError, ResourceError
 from xpipe.ground.files import is_abandoned
 
 OTHER_VERSION = """
 import xpipe
 xpipe.__version__ = "0.0.9"
-import xpipe.engine.cluster_check
-xpipe.engine.cluster_check.__version__ = "0.0.9"
+import xpipe.engine.cluster.check
+xpipe.engine.cluster.check.__version__ = "0.0.9"
 """
 NO_XPIPE = """
 import sys
-sys.modules["xpipe.engine.cluster_check"] = None
+sys.modules["xpipe.engine.cluster.check"] = None
 """
 OTHER_CODE = """
-import xpipe.engine.cluster_check
-xpipe.engine.cluster_check.code_digest = lambda: "0" * 64
+import xpipe.engine.cluster.check
+xpipe.engine.cluster.check.code_digest = lambda: "0" * 64
 """
 
 

@@ -10,8 +10,8 @@ from importlib import metadata
 
 import pytest
 
-from xpipe.cli.doctor import Check, cpu_quota, examine, memory_limit
 from xpipe.cli import doctor
+from xpipe.cli.doctor import Check, cpu_quota, examine, memory_limit
 from xpipe.ground import backend
 from xpipe.ground.backend import Probe
 

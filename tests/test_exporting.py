@@ -12,9 +12,10 @@ from tests.test_store import STRANGE, strange_entries
 from tests.test_store import put as put_stored
 from xpipe.engine import export as exporting
 from xpipe.engine.export import close_journal, export, read_record, written
-from xpipe.engine.store import Artifact, dump_json
+from xpipe.engine.store import Artifact
 from xpipe.errors import DataError
 from xpipe.ground import files
+from xpipe.ground.checked_json import dump_json
 
 
 class Killed(BaseException):

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from tests import work
 from tests.test_cluster import calls
-from xpipe.engine.cluster import execute
+from xpipe.engine.cluster.calls import execute
 from xpipe.ground.library_threads import ONE_THREAD, one_thread_each, while_executing
 
 LONGEST = 600
@@ -102,7 +102,7 @@ LATE = """
 import json, os, sys
 from tests import work
 from tests.test_cluster import calls
-from xpipe.engine.cluster import execute
+from xpipe.engine.cluster.calls import execute
 heavy = [name for name in ("torch", "scipy.linalg") if name in sys.modules]
 (call,) = calls(work.count_library_threads, sys.argv[1], 1, {"imports": ["numpy", "scipy.linalg", "torch"]})
 inside = execute(call).receipts["u0"]["result"]["threads"]

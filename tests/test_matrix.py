@@ -6,11 +6,10 @@ import json
 
 import pytest
 
-from tests.samples import run_xpipe, write_dataset
-from xpipe.cli.progress import Progress
+from tests.samples import clean_store, combinations, run_xpipe, write_dataset
 from xpipe import config
+from xpipe.cli.progress import Progress
 from xpipe.engine import sweep as matrix
-from xpipe.engine.prune import clean_store
 from xpipe.errors import ConfigError
 from xpipe.ground import backend
 
@@ -37,7 +36,7 @@ def pipeline(tmp_path_factory):
 
 
 def test_every_combination_then_the_oracle(pipeline):
-    found = matrix.expand(str(pipeline))
+    found = combinations(pipeline)
     assert [list(member.values.values()) for member in found] == [
         ["random 2", "baseline"],
         ["random 2", "centred"],
@@ -55,7 +54,7 @@ def test_every_combination_then_the_oracle(pipeline):
 
 
 def test_shared_stages_run_once_and_one_table_has_all(pipeline):
-    base, members = config.load(pipeline), matrix.expand(str(pipeline))
+    base, members = config.load(pipeline), combinations(pipeline)
     with Progress(mode="quiet") as progress:
         table = matrix.run(members, base, progress, backend.choose("cpu"))
     assert json.loads((pipeline.parent / "runs" / "table" / "table.json").read_text()) == table
@@ -107,6 +106,6 @@ def test_from_the_command_line(pipeline):
 
 def test_a_mistake_in_one_combination_is_told_before_any_runs(pipeline):
     with pytest.raises(ConfigError, match=r"assign\.method"):
-        matrix.expand(str(pipeline), ['matrix={"assign.method": [baseline, eagel]}'])
+        combinations(pipeline, ['matrix={"assign.method": [baseline, eagel]}'])
     with pytest.raises(ConfigError, match="matrix"):
         config.load(pipeline, ["matrix={seed: []}"])

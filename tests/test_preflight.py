@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.samples import random_matrices, run_xpipe, write_dataset
-from xpipe.cli.progress import Progress
 from xpipe import config
+from xpipe.cli.progress import Progress
 from xpipe.engine import pipeline
 from xpipe.engine import sweep as matrix
 from xpipe.errors import ConfigError, DataError, XpipeError

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.samples import run_xpipe
 from xpipe.cli.console import SafeConsole, new_table
 from xpipe.cli.progress import Progress
-from xpipe.errors import DataError
-from xpipe.ground.printable import printable, printable_lines
+from xpipe.errors import DataError, printable, printable_lines
 
 NASTY = "\x1b[31m\x1b]0;title\x07\x9b2J\r\x08\u202eevil\u2066\u200b\ud800\u2028[red]x[/red] [/] :smile:"
 HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}

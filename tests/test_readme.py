@@ -19,7 +19,7 @@ import scipy.sparse as sp
 import yaml
 
 from tests.markdown import Block, blocks_of, tables_without_command
-from tests.samples import run_pipeline, run_xpipe
+from tests.samples import combinations, run_pipeline, run_xpipe
 
 TOP = Path(__file__).parent.parent
 PAGES = [TOP / "README.md", *sorted((TOP / "docs").rglob("*.md"))]
@@ -97,7 +97,6 @@ def test_python_blocks_run_in_order(page, folder):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_yaml_blocks_are_pipelines(page, tmp_path):
     from xpipe import config
-    from xpipe.engine import sweep as matrix
 
     for block in blocks_of(page):
         if block.kind != "yaml":
@@ -109,7 +108,7 @@ def test_yaml_blocks_are_pipelines(page, tmp_path):
             text = "name: part\ndata: {dir: data/mine}\n" + text
         path.write_text(text)
         checked = config.load(path)
-        assert not checked.matrix or matrix.expand(str(path)), block
+        assert not checked.matrix or combinations(path), block
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

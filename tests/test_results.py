@@ -9,12 +9,11 @@ import os
 import pytest
 from click.testing import CliRunner
 
-from tests.samples import run_pipeline, write_dataset, write_pipeline
+from tests.samples import clean_store, run_pipeline, write_dataset, write_pipeline
 from xpipe.cli.main import cli
 from xpipe.engine import results
-from xpipe.engine.prune import clean_store
-from xpipe.engine.store import dump_json
 from xpipe.errors import ConfigError, DataError, XpipeError
+from xpipe.ground.checked_json import dump_json
 
 SHAPES = (
     b"", b"{", b"null", b"3", b"[]", b"[1]", b'"x"', b"{}", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 100_000,

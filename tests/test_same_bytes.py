@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from tests.every_stage import PIPELINES, run_all, write_wide_data
 from tests.samples import bytes_below
-from xpipe.engine.cluster import Call, execute
+from xpipe.engine.cluster.calls import Call, execute
 from xpipe.heads.training import fixed_threads
 
 pytest.importorskip("safetensors")

@@ -7,11 +7,11 @@ import subprocess
 import sys
 import tempfile
 
-from xpipe.engine.scratch import PREFIX, remove_abandoned, scratch_folder
+from xpipe.engine.cluster.scratch import PREFIX, remove_abandoned, scratch_folder
 
 HOLD = """
 import sys
-from xpipe.engine.scratch import scratch_folder
+from xpipe.engine.cluster.scratch import scratch_folder
 with scratch_folder() as path:
     open(path + "/file", "w").close()
     print(path, flush=True)

@@ -13,6 +13,7 @@ from xpipe.engine.locks import RunLock
 from xpipe.engine.store import MANIFEST, RECEIPTS, Store, content_key, read_receipts, write_receipt
 from xpipe.errors import ResourceError
 from xpipe.ground import files
+from xpipe.ground.checked_json import dump_json
 
 INGREDIENTS = {"stage": "read", "version": 1, "params": {"b": [1, 2.5, None], "a": "ä"}, "seed": 0}
 KEY = "e0b1d7a6b4f9b0d0"
@@ -165,7 +166,7 @@ def broken_manifests():
 
 def sealed(content) -> bytes:
     """Anybody can seal."""
-    return store._seal(content) if isinstance(content, dict) else store.dump_json(content)
+    return store._seal(content) if isinstance(content, dict) else dump_json(content)
 
 
 def test_sealed_json_of_any_other_shape_is_no_manifest(artifacts, finished):
@@ -338,4 +339,4 @@ def test_receipts_of_damaged_files_are_not_believed(artifacts):
 
 
 def test_dump_json_is_for_people_and_the_same_every_time():
-    assert store.dump_json({"b": 1, "a": "ä"}) == '{\n "a": "ä",\n "b": 1\n}\n'.encode()
+    assert dump_json({"b": 1, "a": "ä"}) == '{\n "a": "ä",\n "b": 1\n}\n'.encode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xpipe.engine.waiting import Wait
+from xpipe.engine.cluster.waiting import Wait
 
 
 def test_a_wait_says_how_long_it_takes_and_ends():

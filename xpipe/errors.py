@@ -1,11 +1,11 @@
-"""Errors that teach: what happened, where, why, and what to try; one exit code a kind.
+"""Errors that teach: what happened, where, why, and what to try; one exit code per kind; text that is safe to print.
 
 Holds no colours: `cli` prints `str(error)` and exits with `error.exit_code`.
 """
 
 from __future__ import annotations
 
-from xpipe.ground.printable import printable, printable_lines
+import unicodedata
 
 LONGEST_LINE = 5000  # characters; a path may have 4,096
 INTERRUPTED = 130  # exit code of a run stopped by Ctrl-C or SIGTERM
@@ -66,3 +66,40 @@ class BackendError(XpipeError):
     """The GPU asked for cannot be used."""
 
     exit_code = 6
+
+
+# Control characters (escape codes among them), invisible ones (those that reverse the writing among them), halves of
+# characters, ends of lines. Joiners alone are harmless, and some scripts cannot be written without them.
+_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_JOINERS = "\u200c\u200d"
+_CUT = "..."
+
+
+def printable(text: str, longest: int | None = None) -> str:
+    r"""The text in one line of visible characters, e.g. `\x1b` for an escape; cut to `longest` characters and marked.
+
+    A text that is printable already comes back as it is, so a second call changes nothing.
+    """
+    if longest is None or len(text) <= longest:
+        shown = text if text.isprintable() else "".join(map(_visible, text))
+        if longest is None or len(shown) <= longest:
+            return shown
+    pieces, room = [], longest - len(_CUT)
+    for character in text:
+        piece = _visible(character)
+        room -= len(piece)
+        if room < 0:
+            break
+        pieces.append(piece)
+    return "".join([*pieces, _CUT])[:longest]
+
+
+def printable_lines(text: str, longest: int | None = None) -> str:
+    """The same for a text of several lines, which stay apart; `longest` holds for each of them."""
+    return "\n".join(printable(line, longest) for line in text.split("\n"))
+
+
+def _visible(character: str) -> str:
+    if character.isprintable() or character in _JOINERS or unicodedata.category(character) not in _HIDDEN:
+        return character
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")

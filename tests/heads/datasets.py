@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.engine.store import dump_json
 from xpipe.formats.parquet import write_dataset_part
+from xpipe.ground.checked_json import dump_json
 from xpipe.ground.sparse import canonical, to_triple
 
 N_FEATURES, N_LABELS = 60, 12

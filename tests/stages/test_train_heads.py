@@ -12,15 +12,15 @@ import pytest
 from tests.samples import bytes_below, digests, run_pipeline, write_dataset, write_pipeline
 from tests.stopping import start_stopping
 from tests.test_interruptions import kill
-from xpipe.argmaxability.weights import read_weights
 from xpipe import config
+from xpipe.argmaxability.weights import read_weights
 from xpipe.engine import pipeline
 from xpipe.engine.wiring import wire
 from xpipe.errors import BackendError, ConfigError
 from xpipe.ground.backend import Backend
 from xpipe.heads import HeadModel, TrainOptions, train_head
-from xpipe.stages.train_heads.params import HeadParams, names_of
 from xpipe.stages.train_heads import stage as train_heads
+from xpipe.stages.train_heads.params import HeadParams, names_of
 from xpipe.stages.train_trees.stage import TrainParams
 
 SMALL = "width: 8, epochs: 3, batch_size: 64"

@@ -20,10 +20,10 @@ from tests.samples import (
 )
 from tests.stopping import start_stopping
 from tests.test_interruptions import kill
+from xpipe import config
 from xpipe.argmaxability import UNIT, check, dft_matrix, sign_changes, verify
 from xpipe.argmaxability.verdicts import read_verdicts
 from xpipe.cli.progress import Progress
-from xpipe import config
 from xpipe.engine import pipeline, wiring
 from xpipe.engine import sweep as matrix
 from xpipe.engine.stage import Produced

@@ -16,8 +16,7 @@ from xpipe.argmaxability.certificate import point_bounds, row_norms
 from xpipe.argmaxability.head import check_sets, check_weights
 from xpipe.argmaxability.verdicts import UNARGMAXABLE, Verdicts
 from xpipe.argmaxability.verification import verify
-from xpipe.errors import ConfigError
-from xpipe.ground.printable import printable
+from xpipe.errors import ConfigError, printable
 
 SHOWN = 12  # labels named in the sentence
 LONGEST_NAME = 200  # characters of a label's name in it

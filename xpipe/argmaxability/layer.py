@@ -14,8 +14,7 @@ import numpy as np
 
 from xpipe.argmaxability.head import check_weights
 from xpipe.argmaxability.weights import LONGEST_NAME, array_shapes, choose_array, list_arrays, read_weights
-from xpipe.errors import ConfigError
-from xpipe.ground.printable import printable
+from xpipe.errors import ConfigError, printable
 
 NONE = "none"  # in place of a bias file: leave the bias out
 WEIGHT_WORD = re.compile(r"weights?|kernel|(?<![A-Za-z])w(?![A-Za-z])", re.IGNORECASE)

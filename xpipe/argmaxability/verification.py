@@ -41,7 +41,7 @@ def verify(
     A set is argmaxable when inputs in [-box, box]^d with exactly its signs fill a ball of radius above eps, and
     unargmaxable when its radius is proved to be below. radius: "bounds" bounds it just well enough to settle that, and
     whether it is at least 1; "exact" until both bounds agree to 1e-6 relative.
-    threads: default one a usable core. backend: of `xpipe.ground.backend.choose`; on a GPU, points are looked for there first.
+    threads: default one a usable core. backend: of `backend.choose`; on a GPU, points are looked for there first.
     progress: told the number of distinct sets each time some are done.
 
     A label whose weights are all zero has the same score whatever the input: its bias, or 0, which is neither sign.

@@ -11,10 +11,9 @@ from typing import IO
 
 import numpy as np
 
-from xpipe.errors import ConfigError, DataError
+from xpipe.errors import ConfigError, DataError, printable
 from xpipe.ground import files
 from xpipe.ground.npy_header import check_npz, read_npy
-from xpipe.ground.printable import printable
 from xpipe.ground.safetensors_header import Header, TensorPlace, read_header
 
 KINDS = (".npy", ".npz", ".safetensors")

@@ -16,9 +16,9 @@ from typing import Any, NoReturn
 import click
 
 from xpipe import __version__
-from xpipe.errors import INTERRUPTED, XpipeError
+from xpipe.errors import INTERRUPTED, XpipeError, printable, printable_lines
+from xpipe.ground.checked_json import dump_json
 from xpipe.ground.library_threads import start_with_one_thread
-from xpipe.ground.printable import printable, printable_lines
 
 SET_HELP = "Override one value of the pipeline file, e.g. --set group.size=10. May be given several times."
 TEXT_OPTIONS = (
@@ -71,15 +71,23 @@ def cli(context: click.Context, quiet: bool, verbose: bool) -> None:
     context.obj = {"progress": "quiet" if quiet else "auto", "verbose": verbose}
 
 
+def _combinations(path: str, overrides: tuple[str, ...]) -> list[Any]:
+    """Every pipeline of a file with a `matrix`."""
+    from xpipe import config
+    from xpipe.engine import sweep
+
+    return sweep.expand(lambda settings: config.load(path, [*overrides, *settings]))
+
+
 @cli.command(short_help="Run a pipeline file; what is finished is not done again.")
 @click.argument("pipeline")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=SET_HELP)
 @click.pass_obj
 def run(options: dict, pipeline: str, overrides: tuple[str, ...]) -> None:
     """Run a pipeline file; what is finished already is not done again."""
-    from xpipe.cli import console
-    from xpipe.cli.progress import Progress
     from xpipe import config
+    from xpipe.cli import run_tables
+    from xpipe.cli.progress import Progress
     from xpipe.engine import pipeline as pipelines
     from xpipe.ground import backend
 
@@ -90,9 +98,9 @@ def run(options: dict, pipeline: str, overrides: tuple[str, ...]) -> None:
         chosen = backend.choose(checked.backend)
         progress.note(f"backend {chosen.name}: {chosen.reason}")
         if checked.matrix:
-            from xpipe.engine import sweep as matrix
+            from xpipe.engine import sweep
 
-            table = matrix.run(matrix.expand(pipeline, overrides), checked, progress, chosen)
+            table = sweep.run(_combinations(pipeline, overrides), checked, progress, chosen)
         else:
             results = pipelines.run(checked, progress, chosen)
     if checked.matrix:
@@ -100,7 +108,7 @@ def run(options: dict, pipeline: str, overrides: tuple[str, ...]) -> None:
 
         show_matrix(table)
     else:
-        console.show_results(results)
+        run_tables.show_results(results)
 
 
 @cli.command(short_help="What `run` would do, and why: cached or to do, rows, memory.")
@@ -108,21 +116,21 @@ def run(options: dict, pipeline: str, overrides: tuple[str, ...]) -> None:
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=SET_HELP)
 def plan(pipeline: str, overrides: tuple[str, ...]) -> None:
     """Show what `run` would do: per stage cached or to do, why, rows, memory."""
-    from xpipe.cli import console
     from xpipe import config
+    from xpipe.cli import run_tables
     from xpipe.engine import pipeline as pipelines
 
     checked = config.load(pipeline, overrides)
     if not checked.matrix:
-        console.show_plan(checked, pipelines.plan(checked))
+        run_tables.show_plan(checked, pipelines.plan(checked))
         return
-    from xpipe.engine import sweep as matrix
+    from xpipe.engine import sweep
 
-    combinations = matrix.expand(pipeline, overrides)
-    matrix.check(combinations)
+    combinations = _combinations(pipeline, overrides)
+    sweep.check(combinations)
     for combination in combinations:
         title = ", ".join(combination.values.values())
-        console.show_plan(combination.pipeline, pipelines.plan(combination.pipeline), title)
+        run_tables.show_plan(combination.pipeline, pipelines.plan(combination.pipeline), title)
 
 
 @cli.command(short_help="Read every row of a folder, compare with published statistics.")
@@ -131,11 +139,11 @@ def plan(pipeline: str, overrides: tuple[str, ...]) -> None:
 @folder_options
 def check(folder: str, name: str | None, **reading: Any) -> None:
     """Read every row of FOLDER and compare it with the published statistics."""
-    from xpipe.cli import console
+    from xpipe.cli import run_tables
     from xpipe.formats.checking import check_folder
 
     report = check_folder(folder, name, **reading)
-    console.show_check(report)
+    run_tables.show_check(report)
     sys.exit(0 if report.ok else 3)
 
 
@@ -146,13 +154,13 @@ def check(folder: str, name: str | None, **reading: Any) -> None:
 @folder_options
 def convert(source: str, target: str, form: str, **reading: Any) -> None:
     """Write SOURCE (a folder or one file) to the folder TARGET in another format. Says what it has no place for."""
-    from xpipe.cli import console
+    from xpipe.cli import run_tables
     from xpipe.engine.places import check_folder
     from xpipe.formats.convert import convert as convert_files
 
     check_folder("TARGET", target)
     notes: list[str] = []
-    console.show_written(convert_files(source, target, form, notes=notes, **reading))
+    run_tables.show_written(convert_files(source, target, form, notes=notes, **reading))
     for note in notes:
         click.echo(f"note: {printable(note)}")
 
@@ -164,7 +172,7 @@ def convert(source: str, target: str, form: str, **reading: Any) -> None:
 @click.pass_obj
 def synth(options: dict, name: str, out: str, seed: int) -> None:
     """Write a stand-in of the dataset NAME (e.g. eurlex-4k) to the folder OUT."""
-    from xpipe.cli import console
+    from xpipe.cli import run_tables
     from xpipe.cli.progress import Progress
     from xpipe.engine.places import check_folder
     from xpipe.synth.stand_in import plan_pieces, synthesize
@@ -173,7 +181,7 @@ def synth(options: dict, name: str, out: str, seed: int) -> None:
     with Progress(mode=options["progress"]) as progress:
         bar = progress.stage(f"synth {name}", total=sum(piece.n_rows for piece in plan_pieces(name)), unit="rows")
         facts = synthesize(name, out, seed, progress=lambda done, _: bar.advance(done - bar.count))
-    console.show_synth(name, out, facts)
+    run_tables.show_synth(name, out, facts)
 
 
 @cli.command(short_help="Measure scores against true labels: P@k, nDCG@k, PSP@k and more.")
@@ -194,7 +202,6 @@ def synth(options: dict, name: str, out: str, seed: int) -> None:
 def evaluate(out: str | None, **options: Any) -> None:
     """Measure SCORES against TRUTH: metrics at 1..k with intervals, and by label frequency."""
     from xpipe.cli.metric_tables import show_evaluation
-    from xpipe.engine import store
     from xpipe.engine.places import check_file
     from xpipe.ground import files
     from xpipe.metrics.evaluation import evaluate as evaluate_files
@@ -203,7 +210,7 @@ def evaluate(out: str | None, **options: Any) -> None:
         check_file("--out", out)
     results = evaluate_files(**options)
     if out:
-        files.write_bytes(files.local(out), store.dump_json(results))
+        files.write_bytes(files.local(out), dump_json(results))
     show_evaluation(results)
 
 
@@ -211,7 +218,7 @@ def evaluate(out: str | None, **options: Any) -> None:
 @click.argument("folder", metavar="RUN")
 def show(folder: str) -> None:
     """Show the results of a run or of a matrix: its folder, or its name below runs/."""
-    from xpipe.cli import console
+    from xpipe.cli import run_tables
     from xpipe.engine import results
     from xpipe.errors import ConfigError
     from xpipe.ground import files
@@ -223,7 +230,7 @@ def show(folder: str) -> None:
             continue
         if files.exists(run):
             with results.shown(run):
-                console.show_results(results.read_results(candidate))
+                run_tables.show_results(results.read_results(candidate))
         if files.exists(table):
             from xpipe.cli.model_tables import show_matrix
 
@@ -244,11 +251,13 @@ def show(folder: str) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 def clean(runs: str, store: str | None, everything: bool, dry_run: bool) -> None:
     """Free the store below the folder RUNS of what no finished run uses, here or elsewhere. Emitted datasets stay."""
-    from xpipe.cli import console
+    from xpipe.cli import run_tables
     from xpipe.engine.prune import clean_store
+    from xpipe.stages import STAGES
 
-    removed = clean_store(runs, store=store, everything=everything, dry_run=dry_run, tell=click.echo)
-    console.show_cleaned(removed, dry_run)
+    stages = {stage.name for stage in STAGES}
+    removed = clean_store(runs, stages, store=store, everything=everything, dry_run=dry_run, tell=click.echo)
+    run_tables.show_cleaned(removed, dry_run)
 
 
 @cli.command(short_help="Prove which label sets an output layer can and cannot predict.")
@@ -286,11 +295,11 @@ def verify(options: dict, **given: Any) -> None:
 @cli.command(short_help="Examine this machine: versions, memory, disk, GPU.")
 def doctor() -> None:
     """Examine this machine: versions, memory, disk, GPU, compiled-code cache."""
+    from xpipe.cli import run_tables
     from xpipe.cli.doctor import examine
-    from xpipe.cli import console
 
     checks = examine()
-    console.show_doctor(checks)
+    run_tables.show_doctor(checks)
     sys.exit(5 if any(check.ok is False for check in checks) else 0)
 
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal, TextIO
 
-from xpipe.ground.printable import printable_lines
+from xpipe.errors import printable_lines
 from xpipe.ground.quantities import format_seconds
 
 Mode = Literal["auto", "quiet", "plain", "rich"]

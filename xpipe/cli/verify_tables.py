@@ -7,7 +7,7 @@ from rich.text import Text
 from xpipe.argmaxability.explanation import Explanation
 from xpipe.argmaxability.summary import PERCENTILES, Line
 from xpipe.cli.console import new_console, new_table
-from xpipe.ground.printable import printable
+from xpipe.errors import printable
 from xpipe.ground.quantities import format_seconds
 
 

@@ -10,20 +10,27 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
-
-if TYPE_CHECKING:
-    from xpipe.config.yaml_lines import Draft
 
 LONGEST_VALUE = 60  # characters of a wrong value that a message repeats
 
 KeyPath = tuple[str | int, ...]
 
 
-def explain(error: ValidationError, model: type[BaseModel], draft: Draft) -> None:
+class Notes(Protocol):
+    """Who keeps the mistakes of a file: `yaml_lines.Draft`."""
+
+    told: set[KeyPath]
+
+    def place(self, path: KeyPath) -> str: ...
+
+    def mistake(self, place: str, path: KeyPath, text: str) -> None: ...
+
+
+def explain(error: ValidationError, model: type[BaseModel], draft: Notes) -> None:
     """Note one sentence a wrong key: what it must be, what it is, and a close match."""
     for detail in error.errors(include_url=False):
         path, kind, owner = resolve(detail["loc"], model)

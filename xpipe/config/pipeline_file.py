@@ -1,7 +1,7 @@
 """Pipeline files: YAML and `--set` overrides in, one checked Pipeline out, or every mistake at once with its line.
 
 Holds no parameter of any stage (each stage declares its own) and no wiring of artifacts (`wiring` does that); reading
-YAML is `config_yaml`, the wording of mistakes `config_mistakes`.
+YAML is `yaml_lines`, the wording of mistakes `mistakes`.
 
 A pipeline file holds choices, not machines: relative paths in it are relative to the current directory, as on the
 command line. A section that is named but empty (`emit:`) is on with its defaults; `emit: null` switches it off.
@@ -13,19 +13,21 @@ import functools
 import json
 import os
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationError, create_model, field_validator, model_validator
 
 from xpipe.config.mistakes import explain, flags, in_words, literals, resolve, sections_of, shown
 from xpipe.config.yaml_lines import Draft, file_order
-from xpipe.engine.cluster import ClusterParams
+from xpipe.engine.cluster.calls import ClusterParams
 from xpipe.errors import ConfigError
 from xpipe.stages import STAGES, Params, Stage
 
 
 class Pipeline(Params):
     """A checked pipeline: what every pipeline has, plus one section a stage (None where the stage is off)."""
+
+    stages: ClassVar[tuple[Stage, ...]] = STAGES  # what its sections are of, in the order of the data
 
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
@@ -62,7 +64,9 @@ class Pipeline(Params):
 def pipeline_model(stages: tuple[Stage, ...] = STAGES) -> type[Pipeline]:
     """The Pipeline class with one optional field for the section of every stage."""
     sections: dict[str, Any] = {stage.section: (stage.params | None, None) for stage in stages}
-    return create_model("Pipeline", __base__=Pipeline, **sections)
+    model = create_model("Pipeline", __base__=Pipeline, **sections)
+    model.stages = stages
+    return model
 
 
 def load(path: str | os.PathLike[str], overrides: Sequence[str] = (), stages: tuple[Stage, ...] = STAGES) -> Pipeline:

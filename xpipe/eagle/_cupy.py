@@ -17,8 +17,7 @@ import numpy as np
 from xpipe.eagle._numba import FLOAT32_TIE
 from xpipe.eagle._segments_cupy import Segments, lengths_of, spread
 from xpipe.eagle._steps_numba import TIE, ZERO
-from xpipe.eagle.embedding import Written, square_length
-from xpipe.eagle.problem import Problem, cut_labels
+from xpipe.eagle.problem import Problem, Written, cut_labels, square_length
 from xpipe.ground.sparse import Triple
 
 BATCH = 1 << 24  # entries of rows in a batch; a label may be more

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.eagle.embedding import CentredEmbedding, check_mean, check_options, embed, embed_in_threads, square_length
-from xpipe.eagle.problem import Problem, check_labels, run_chunks, state_problem
+from xpipe.eagle.embedding import CentredEmbedding, check_mean, check_options, embed, embed_in_threads
+from xpipe.eagle.problem import Problem, check_labels, run_chunks, square_length, state_problem
 from xpipe.errors import DataError
 from xpipe.ground.machine import check_threads, lent
 from xpipe.ground.sparse import Triple, canonical, read_only, to_matrix, to_triple

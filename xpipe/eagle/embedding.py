@@ -5,19 +5,17 @@ Holds no choice of samples for the answer: that is `assignment`.
 
 from __future__ import annotations
 
-import contextlib
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.eagle.problem import Problem, check_labels, run_chunks, state_problem
+from xpipe.eagle.problem import Problem, Written, check_labels, run_chunks, square_length, state_problem
 from xpipe.errors import ConfigError, DataError
-from xpipe.ground.library_threads import one_thread_each
 from xpipe.ground.machine import check_threads, lent
 from xpipe.ground.sparse import Triple, read_only, to_matrix
 
@@ -36,15 +34,6 @@ class CentredEmbedding:
     @property
     def shape(self) -> tuple[int, int]:
         return self.sparse.shape
-
-
-class Written(NamedTuple):
-    """Rows of some labels, back to back."""
-
-    labels: np.ndarray
-    lengths: np.ndarray
-    indices: np.ndarray
-    weights: np.ndarray
 
 
 def embed(
@@ -203,12 +192,6 @@ def mean_row(problem: Problem) -> np.ndarray:
     if problem.n_samples:
         _rows_numba.mean_row(problem.indptr, problem.columns, problem.values, mean)
     return mean
-
-
-def square_length(mean: np.ndarray) -> float:
-    """<mean, mean>, on one BLAS thread: more would add up in another order."""
-    with one_thread_each() if len(mean) else contextlib.nullcontext():
-        return float(mean @ mean)
 
 
 def check_options(steps: int, step_size: float, smallest: float, centred: bool, mean: np.ndarray | None) -> None:

@@ -5,14 +5,17 @@ Holds no algorithm. Y1 = membership (samples x groups), Y2 = group_labels (group
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import DataError
+from xpipe.ground.library_threads import one_thread_each
 from xpipe.ground.sparse import canonical, check_shapes, read_only, to_triple
 from xpipe.grouping.groups import binarised
 
@@ -120,3 +123,18 @@ def run_chunks(work: Callable[[np.ndarray], None], labels: np.ndarray, costs: np
     with ThreadPoolExecutor(threads, thread_name_prefix="xpipe-eagle") as pool:
         for done in [pool.submit(work, chunk) for chunk in chunks]:
             done.result()
+
+
+class Written(NamedTuple):
+    """Rows of some labels, back to back."""
+
+    labels: np.ndarray
+    lengths: np.ndarray
+    indices: np.ndarray
+    weights: np.ndarray
+
+
+def square_length(mean: np.ndarray) -> float:
+    """<mean, mean>, on one BLAS thread: more would add up in another order."""
+    with one_thread_each() if len(mean) else contextlib.nullcontext():
+        return float(mean @ mean)

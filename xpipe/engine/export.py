@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from typing_extensions import TypedDict
 
 from xpipe.engine.results import RESULTS
-from xpipe.engine.store import Artifact, FileEntry, dump_json, file_damage
+from xpipe.engine.store import Artifact, FileEntry, file_damage
 from xpipe.errors import DataError, ResourceError
 from xpipe.ground import files
-from xpipe.ground.checked_json import read_json
+from xpipe.ground.checked_json import dump_json, read_json
 
 JOURNAL = ".written.json"
 KEPT = "kept"

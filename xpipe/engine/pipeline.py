@@ -24,6 +24,7 @@ from xpipe.engine.wiring import Step, raise_all, wire
 from xpipe.errors import DataError, StageError, XpipeError
 from xpipe.ground import files, machine
 from xpipe.ground.backend import choose
+from xpipe.ground.checked_json import dump_json
 from xpipe.ground.library_threads import while_executing
 from xpipe.ground.quantities import parse_bytes
 
@@ -300,7 +301,7 @@ def run(pipeline: Any, progress: Any, backend: Any) -> dict:
             "seconds": round(time.monotonic() - started, 3),
             "peak_memory_main": machine.peak_bytes(),
         }
-        files.write_bytes(files.join(out, RESULTS), store.dump_json(results))
+        files.write_bytes(files.join(out, RESULTS), dump_json(results))
         close_journal(out)
         registry.register(artifacts.path, out, [f"{row['stage']}-{row['key']}" for row in rows])
     return results

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from xpipe.engine import registry
@@ -14,7 +14,6 @@ from xpipe.engine.results import RESULTS, path_of, stages_used
 from xpipe.engine.store import Manifest, Store
 from xpipe.errors import ConfigError, ResourceError
 from xpipe.ground import files
-from xpipe.stages import STAGES
 
 DEEPEST = 6  # folders below the one of all runs; a matrix has its combinations one below its own
 LEFT_OVER = "left over from a killed run"
@@ -31,6 +30,7 @@ class Removed:
 
 def clean_store(
     runs: str,
+    stages: Collection[str],
     *,
     store: str | None = None,
     everything: bool = False,
@@ -39,9 +39,10 @@ def clean_store(
 ) -> list[Removed]:
     """Remove unfinished stages, those no finished run uses, and what killed runs left; with `everything`, all stages.
 
-    Runs are those below `runs`, at any depth, and those elsewhere that are on record in the store, by default
-    `runs`/.store. Raises ResourceError while a run is going on, ConfigError where there is no store, DataError where a
-    run's results.json is damaged: what it uses is not known then.
+    stages: the names of all there are; other folders in the store are somebody's own. Runs are those below `runs`, at
+    any depth, and those elsewhere that are on record in the store, by default `runs`/.store. Raises ResourceError while
+    a run is going on, ConfigError where there is no store, DataError where a run's results.json is damaged: what it uses
+    is not known then.
     """
     runs = files.local(runs)
     store_path = files.local(store) if store else files.join(runs, ".store")
@@ -51,7 +52,7 @@ def clean_store(
             why=f"{store_path} is not a folder",
             fix="give the folder that holds your runs, or the store itself: --store PATH",
         )
-    artifacts, known = Store(store_path), {stage.name for stage in STAGES}
+    artifacts = Store(store_path)
     removed = []
     with contextlib.ExitStack() as locks:  # held to the end: a run that starts meanwhile must not lose what it finds
         used: set[str] = set()
@@ -64,7 +65,7 @@ def clean_store(
         used |= set() if everything else registry.used_by_all(store_path)
         for folder, manifest in artifacts.stages():
             name = files.basename(folder)
-            if manifest is None and name.rpartition("-")[0] not in known:
+            if manifest is None and name.rpartition("-")[0] not in stages:
                 continue  # somebody's folder, put into the store
             if everything:
                 why = "asked for"

@@ -32,7 +32,7 @@ def folder_of(store: str) -> str:
 
 def register(store: str, out: str, stages: list[str] | None = None) -> None:
     """Record that the run in `out` uses the store: before its first stage, and with its stages when it is finished."""
-    from xpipe.engine.store import dump_json
+    from xpipe.ground.checked_json import dump_json
 
     path = files.join(folder_of(store), hashlib.sha256(out.encode(errors="surrogatepass")).hexdigest()[:20] + ".json")
     before = _read(path)

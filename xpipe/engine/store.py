@@ -30,7 +30,7 @@ from xpipe.engine.locks import LOCK, RunLock
 from xpipe.engine.sources import Source
 from xpipe.errors import DataError, ResourceError
 from xpipe.ground import files
-from xpipe.ground.checked_json import Count, InsidePath, Sha256, check_value, parse_json
+from xpipe.ground.checked_json import Count, InsidePath, Sha256, check_value, dump_json, parse_json
 from xpipe.ground.machine import usable_cores
 from xpipe.ground.os_errors import explained
 
@@ -76,10 +76,6 @@ class Receipt(TypedDict):
     files: list[FileEntry]
     result: dict[str, Any]
     unsettled: list[list[int | str] | None]  # stamps of input files that were too young to stand for their content
-
-
-def dump_json(value: Any) -> bytes:
-    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode(errors="surrogatepass")
 
 
 def content_key(ingredients: dict) -> str:

@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xpipe import config
-from xpipe.engine import pipeline, store
+from xpipe.engine import pipeline
 from xpipe.engine.export import KEPT, make_way
 from xpipe.engine.results import TABLE
 from xpipe.engine.wiring import raise_all
 from xpipe.errors import ConfigError, XpipeError
 from xpipe.ground import files
+from xpipe.ground.checked_json import dump_json
 
 ORACLE = "oracle"
 GROUPED = ("group", "embed", "assign")
@@ -37,9 +37,12 @@ class Combination:
     pipeline: Any
 
 
-def expand(path: str, overrides: Sequence[str] = ()) -> list[Combination]:
-    """Every combination, in the order of the file, then the oracle. Raises ConfigError for any that is wrong."""
-    base = config.load(path, overrides)
+def expand(load: Callable[[Sequence[str]], Any]) -> list[Combination]:
+    """Every combination, in the order of the file, then the oracle. Raises ConfigError for any that is wrong.
+
+    load: gives the checked pipeline of the file with some settings, texts such as "group.size=10", on top.
+    """
+    base = load(())
     check_keys(base.matrix)
     found: list[Combination] = []
     taken = {TABLE}
@@ -47,13 +50,13 @@ def expand(path: str, overrides: Sequence[str] = ()) -> list[Combination]:
         chosen = dict(zip(base.matrix, values, strict=True))
         texts = {key: in_words(value) for key, value in chosen.items()}
         settings = [f"{key}={json.dumps(value)}" for key, value in chosen.items()]
-        found.append(_combination(path, overrides, base, texts, settings, taken))
+        found.append(_combination(load, base, texts, settings, taken))
     if any(getattr(member.pipeline, section, None) is not None for member in found for section in GROUPED):
         off = [f"{section}=null" for section in GROUPED]
         others = {key: in_words(values[0]) for key, values in base.matrix.items() if key.split(".")[0] not in GROUPED}
         settings = [f"{key}={json.dumps(base.matrix[key][0])}" for key in others]
         texts = {key: others.get(key, ORACLE) for key in base.matrix}
-        found.append(_combination(path, overrides, base, texts, settings + off, taken))
+        found.append(_combination(load, base, texts, settings + off, taken))
     return found
 
 
@@ -72,11 +75,11 @@ def check_keys(matrix: dict[str, list[Any]]) -> None:
 
 
 def _combination(
-    path: str, overrides: Sequence[str], base: Any, texts: dict[str, str], settings: list[str], taken: set[str]
+    load: Callable[[Sequence[str]], Any], base: Any, texts: dict[str, str], settings: list[str], taken: set[str]
 ) -> Combination:
     name = folder_name(texts, taken)
     own = [f"out={files.join(base.out, name)}", f"store={base.store}", "matrix=null"]
-    return Combination(texts, config.load(path, [*overrides, *settings, *own]))
+    return Combination(texts, load([*settings, *own]))
 
 
 def folder_name(texts: dict[str, str], taken: set[str]) -> str:
@@ -134,7 +137,7 @@ def run(combinations: list[Combination], base: Any, progress: Any, backend: Any)
     }
     for name in make_way(out, TABLE):
         progress.warn(f"{name} in {out} was in the way of the table: moved to {KEPT}/")
-    files.write_bytes(files.join(out, TABLE), store.dump_json(table))
+    files.write_bytes(files.join(out, TABLE), dump_json(table))
     return table
 
 

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xpipe.engine.stage import Outlook
+from xpipe.engine.stage import Outlook, Stage
 from xpipe.errors import ConfigError, XpipeError
-from xpipe.stages import STAGES, Stage
 
 
 @dataclass(frozen=True)
@@ -25,11 +24,12 @@ class Step:
     gives: tuple[str, ...]
 
 
-def wire(pipeline: Any, stages: Sequence[Stage] = STAGES) -> list[Step]:
-    """The steps of a pipeline in the order of the data.
+def wire(pipeline: Any, stages: Sequence[Stage] | None = None) -> list[Step]:
+    """The steps of a pipeline in the order of the data. stages: by default those that its file was checked with.
 
     Raises ConfigError where an artifact has no source, or where a stage is bound to fail: all of that at once.
     """
+    stages = pipeline.stages if stages is None else stages
     steps: list[Step] = []
     writer: dict[str, str] = {}  # the latest stage that writes an artifact
     problems: list[str] = []

@@ -83,6 +83,11 @@ def read_json(path: str, shape: type[T], *, fix: str = "", allow_nan: bool = Fal
     return parse_json(content, shape, where=path, fix=fix, allow_nan=allow_nan)
 
 
+def dump_json(value: Any) -> bytes:
+    """JSON as all files of xpipe hold it: sorted keys, one value per line, UTF-8."""
+    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode(errors="surrogatepass")
+
+
 def _refuse_constant(text: str) -> Any:
     raise ValueError(f"{text} is not a JSON number")
 

@@ -15,10 +15,9 @@ from typing import Any, NotRequired
 import torch
 from typing_extensions import TypedDict
 
-from xpipe.engine.store import dump_json
 from xpipe.errors import ConfigError, DataError
 from xpipe.ground import files
-from xpipe.ground.checked_json import Count, InsidePath, Sha256, read_json
+from xpipe.ground.checked_json import Count, InsidePath, Sha256, dump_json, read_json
 from xpipe.heads.packing import pack, read_packed
 
 STATE = "checkpoint.json"

@@ -13,7 +13,10 @@ import torch
 
 from xpipe.errors import ConfigError
 from xpipe.ground import files
+from xpipe.heads.packing import pack
 from xpipe.heads.targets import Targets
+
+KEY = "xpipe.head"  # of the metadata of a file
 
 
 class Head(torch.nn.Module):
@@ -49,11 +52,13 @@ class Head(torch.nn.Module):
         shown = {"in_dim": self.in_dim, "n_labels": self.n_labels, **self.options()}
         return ", ".join(f"{name}={value}" for name, value in shown.items() if not isinstance(value, list))
 
+    def about(self) -> dict[str, Any]:
+        """What `make_head` takes to build this head again, as a file of it says."""
+        return {"layer": self.layer, "in_dim": self.in_dim, "n_labels": self.n_labels, "options": self.options()}
+
     def save(self, path: str) -> None:
         """Write a safetensors file that `load_head` reads: the state, and options as JSON in its metadata."""
-        from xpipe.heads.storing import to_bytes
-
-        files.write_bytes(path, to_bytes(self))
+        files.write_bytes(path, pack(self.state_dict(), self.about(), KEY))
 
 
 def check_counts(**counts: int) -> None:

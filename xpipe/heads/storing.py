@@ -14,12 +14,11 @@ from typing_extensions import TypedDict
 from xpipe.errors import ConfigError, DataError
 from xpipe.heads.bsl import BSL
 from xpipe.heads.dft import DFT
-from xpipe.heads.head import Head
+from xpipe.heads.head import KEY, Head
 from xpipe.heads.linear import Binary, LMLHead, Quasibinary, Softmax
 from xpipe.heads.packing import build, pack, read_packed, unpack
 
 LAYERS: dict[str, type[Head]] = {kind.layer: kind for kind in (BSL, DFT, LMLHead, Quasibinary, Softmax, Binary)}
-KEY = "xpipe.head"
 Size = Annotated[int, Field(ge=1, lt=2**31)]
 
 
@@ -58,8 +57,7 @@ def _closest(name: str, names: list[str]) -> str:
 
 def to_bytes(head: Head) -> bytes:
     """What `load_head` reads: a safetensors file of the head's state, its options as JSON in the metadata."""
-    about = {"layer": head.layer, "in_dim": head.in_dim, "n_labels": head.n_labels, "options": head.options()}
-    return pack(head.state_dict(), about, KEY)
+    return pack(head.state_dict(), head.about(), KEY)
 
 
 def load_head(path: str) -> Head:

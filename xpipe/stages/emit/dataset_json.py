@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 
-from xpipe.engine.store import dump_json
 from xpipe.formats.parquet import DATASET_FORMAT, write_labels
 from xpipe.ground import files
+from xpipe.ground.checked_json import dump_json
 from xpipe.metrics.propensity import propensity_formula
 from xpipe.stages.emit.work import has_own_order, kept_labels
 

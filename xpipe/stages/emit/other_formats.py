@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from xpipe.engine.store import dump_json
 from xpipe.formats.npz import write_npz
 from xpipe.formats.svmlight import NO_ROWS, empty_row
 from xpipe.formats.xmc_text import format_blocks
 from xpipe.ground import files
+from xpipe.ground.checked_json import dump_json
 from xpipe.ground.sparse import Triple
 from xpipe.stages.emit.dataset_json import label_names
 from xpipe.stages.emit.work import emitted_rows, kept_labels

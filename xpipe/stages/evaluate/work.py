@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
-from xpipe.engine.store import dump_json
 from xpipe.formats.parts import concatenate, read_part, write_part
 from xpipe.ground import files
+from xpipe.ground.checked_json import dump_json
 from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
 from xpipe.stages.matrices import open_matrix
 from xpipe.stages.read.work import entry_of

@@ -107,9 +107,9 @@ def make_groups(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[
     """Both matrices in one unit; only the rule kmeans loads features. Membership parts are cut as the features are."""
     import numpy as np
 
+    from xpipe import grouping
     from xpipe.formats.parts import slice_rows, write_part
     from xpipe.ground.sparse import to_matrix, to_triple
-    from xpipe import grouping
 
     stored = open_matrix(shared["labels"], "train")
     Y = to_matrix(stored.load(), stored.n_columns)

@@ -16,7 +16,7 @@ from xpipe.ground import files
 
 def foresee(params: Any, outlook: Outlook) -> Outlook:
     """Splits, labels and rows of the data. Raises DataError where the folder holds no dataset."""
-    from xpipe.stages.read.stage import has_files, layout_of
+    from xpipe.stages.read.params import has_files, layout_of
 
     if params.if_missing == "synthesize" and not has_files(params):
         return _foresee_stand_in(params, outlook)
@@ -80,7 +80,7 @@ def _header(path: str, kind: str) -> Any:
 
 def preflight(params: Any, outlook: Outlook) -> list[XpipeError]:
     """What is bound to fail while the data is read."""
-    from xpipe.stages.read.stage import has_files, layout_of
+    from xpipe.stages.read.params import has_files, layout_of
 
     problems: list[XpipeError] = []
     synthetic = params.if_missing == "synthesize" and not has_files(params)

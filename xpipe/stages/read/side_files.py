@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from xpipe.engine.store import dump_json
 from xpipe.errors import DataError
 from xpipe.formats.fitting import Shape, filters_beside, names_beside
 from xpipe.formats.layout import SplitFiles
 from xpipe.formats.parts import slice_rows, write_part
 from xpipe.formats.rows import MOST_REJECTS
 from xpipe.ground import files
+from xpipe.ground.checked_json import dump_json
 from xpipe.stages.matrices import part_path
 from xpipe.stages.read.work import entry_of, read_role
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.engine.store import dump_json
 from xpipe.errors import DataError
 from xpipe.formats.fitting import index_base_of, is_group_ids
 from xpipe.formats.parts import slice_rows, take_rows, write_part
 from xpipe.ground import files
+from xpipe.ground.checked_json import dump_json
 from xpipe.ground.seeding import permutation
 from xpipe.ground.sparse import Triple, to_triple, without_columns
 from xpipe.stages.matrices import part_path

@@ -1,4 +1,4 @@
-"""Stage synth: writes a stand-in where a dataset's real files are missing. The generator itself is `xpipe.synth.stand_in`."""
+"""Stage synth: writes a stand-in where a dataset's real files are missing. The generator itself is `xpipe.synth`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from xpipe.engine.stage import Estimate, Produced, Stage, canonical_params
 from xpipe.ground import files
-from xpipe.stages.read.stage import DataParams, has_files
+from xpipe.stages.read.params import DataParams, has_files
 
 SOURCE = "source"
 

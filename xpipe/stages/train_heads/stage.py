@@ -15,10 +15,10 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 from xpipe.engine.stage import Estimate, Outlook, Produced, Stage, canonical_params
-from xpipe.engine.store import RECEIPTS, dump_json
+from xpipe.engine.store import RECEIPTS
 from xpipe.errors import BackendError, ConfigError, DataError, XpipeError
 from xpipe.ground import files
-from xpipe.ground.checked_json import read_json
+from xpipe.ground.checked_json import dump_json, read_json
 from xpipe.ground.quantities import format_seconds
 from xpipe.stages.emit.stage import dataset_problem
 from xpipe.stages.matrices import rows_of

@@ -15,8 +15,8 @@ from xpipe.argmaxability import Verdicts, explain, sign_changes
 from xpipe.argmaxability.summary import PERCENTILES, Line, summarise, worst_sets
 from xpipe.argmaxability.unit import one_blas_thread
 from xpipe.argmaxability.verdicts import UNARGMAXABLE, read_verdicts, write_verdicts
-from xpipe.engine.store import dump_json
 from xpipe.ground import files
+from xpipe.ground.checked_json import dump_json
 from xpipe.stages.emit.dataset_json import label_names
 from xpipe.stages.read.work import entry_of
 from xpipe.stages.verify.work import file_entry, read_head, read_sets

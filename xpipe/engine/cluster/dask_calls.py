@@ -1,6 +1,6 @@
 """Hands calls to Dask workers, wherever they are, and collects what became of them. Every wait has an end.
 
-Starts and checks no workers: `cluster_local` and `cluster_remote` do.
+Starts and checks no workers: `local` and `remote` do.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from xpipe.engine.cluster import Call, ClusterParams, Outcome, Says, execute, explain_failure
-from xpipe.engine.waiting import Wait
+from xpipe.engine.cluster.calls import Call, ClusterParams, Outcome, Says, execute, explain_failure
+from xpipe.engine.cluster.waiting import Wait
 from xpipe.errors import ResourceError, XpipeError
 from xpipe.ground.quantities import format_bytes, parse_duration
 

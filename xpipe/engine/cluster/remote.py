@@ -1,4 +1,4 @@
-"""A Dask scheduler that others started, at tcp://host:port or tls://host:port. `cluster_dask` hands out the calls.
+"""A Dask scheduler that others started, at tcp://host:port or tls://host:port. `dask_calls` hands out the calls.
 
 Whoever reaches a tcp:// port may run code as its workers, so such a scheduler trusts its whole network; tls:// asks
 both sides for certificates, which Dask's own configuration names.
@@ -13,10 +13,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from xpipe.engine.cluster import ClusterParams, Says
-from xpipe.engine.cluster_check import Doorkeeper, Probe
-from xpipe.engine.cluster_dask import POLL_SECONDS, DaskCluster, silence_dask
-from xpipe.engine.waiting import Wait
+from xpipe.engine.cluster.calls import ClusterParams, Says
+from xpipe.engine.cluster.check import Doorkeeper, Probe
+from xpipe.engine.cluster.dask_calls import POLL_SECONDS, DaskCluster, silence_dask
+from xpipe.engine.cluster.waiting import Wait
 from xpipe.errors import ConfigError, ResourceError
 from xpipe.ground import files
 from xpipe.ground.quantities import parse_duration

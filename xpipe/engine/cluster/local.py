@@ -1,7 +1,7 @@
 """Worker processes on this machine, which nobody but their own run can reach.
 
 Every connection is encrypted and needs a key that is made for the run and kept in memory; nothing listens beyond
-loopback. How calls are handed out is `cluster_dask`.
+loopback. How calls are handed out is `dask_calls`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
-from xpipe.engine.cluster_dask import RETRIES, SILENCE, DaskCluster, silence_dask
-from xpipe.engine.scratch import scratch_folder
+from xpipe.engine.cluster.dask_calls import RETRIES, SILENCE, DaskCluster, silence_dask
+from xpipe.engine.cluster.scratch import scratch_folder
 from xpipe.errors import ResourceError
 from xpipe.ground.library_threads import ONE_THREAD
 from xpipe.ground.quantities import parse_bytes, parse_duration

@@ -183,17 +183,3 @@ class Silent:
 
     def warn(self, text: str) -> None:
         pass
-
-
-def connect(params: ClusterParams, says: Says | None = None) -> Cluster:
-    """The cluster of this section; raises ConfigError where it is plain that there can be none. Starts nothing yet."""
-    says = says or Silent()
-    if params.kind == "none":
-        return InProcess()
-    if params.kind == "local":
-        from xpipe.engine.cluster_local import LocalWorkers
-
-        return LocalWorkers(params, says)
-    from xpipe.engine.cluster_remote import RemoteWorkers
-
-    return RemoteWorkers(params, says)
