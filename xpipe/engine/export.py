@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from typing_extensions import TypedDict
 
 from xpipe.engine.results import RESULTS
-from xpipe.engine.store import Artifact, FileEntry, file_damage
+from xpipe.engine.messages import FileEntry, entry_from
+from xpipe.engine.store import Artifact, EntryContent, file_damage
 from xpipe.errors import DataError, ResourceError
 from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json, read_json
@@ -29,7 +30,7 @@ OWN = (RESULTS, JOURNAL, ".lock", KEPT)  # names in a run folder that no output 
 class Journal(TypedDict):
     """Files that xpipe wrote, or is about to write, into a run folder."""
 
-    written: list[FileEntry]
+    written: list[EntryContent]
 
 
 class Output(NamedTuple):
@@ -41,7 +42,7 @@ class Output(NamedTuple):
     sha256: str
 
     def entry(self) -> FileEntry:
-        return {"path": self.path, "bytes": self.bytes, "sha256": self.sha256}
+        return FileEntry(self.path, self.bytes, self.sha256)
 
 
 def export(artifacts: Sequence[Artifact], out: str, tell: Callable[[str], None] = print) -> dict[str, dict]:
@@ -54,15 +55,15 @@ def export(artifacts: Sequence[Artifact], out: str, tell: Callable[[str], None] 
     outputs = outputs_of(artifacts)
     try:
         before = read_record(out)
-        _clear_half_written(out, {*(entry["path"] for entry in before), *(output.path for output in outputs)})
+        _clear_half_written(out, {*(entry.path for entry in before), *(output.path for output in outputs)})
         _move_aside(outputs, before, out, tell)
         new = {output.path for output in outputs}
         todo = [output for output in outputs if not _is_in_place(out, output)]
-        stale = [entry for entry in before if entry["path"] not in new]
+        stale = [entry for entry in before if entry.path not in new]
         if todo or stale:
             record = [*before, *(output.entry() for output in outputs)]
-            files.write_bytes(files.join(out, JOURNAL), dump_json({"written": record}))
-        _place(outputs, todo, {entry["path"] for entry in before} | new, out)
+            files.write_bytes(files.join(out, JOURNAL), dump_json({"written": [entry.to_json() for entry in record]}))
+        _place(outputs, todo, {entry.path for entry in before} | new, out)
         _take_away(stale, out, tell)
     except OSError as error:
         raise ResourceError(
@@ -77,15 +78,15 @@ def outputs_of(artifacts: Iterable[Artifact]) -> list[Output]:
     found = []
     for artifact in artifacts:
         for entry in artifact.files:
-            path = entry["path"].partition("/")[2]
+            path = entry.path.partition("/")[2]
             if not path or path.partition("/")[0] in OWN:
                 raise DataError(
                     f"the stored {artifact.name} has a file that is no output",
-                    where=files.join(artifact.folder, entry["path"]),
+                    where=files.join(artifact.folder, entry.path),
                     fix=f"remove {artifact.folder}, then give the same command again",
                 )
-            source = files.join(artifact.folder, entry["path"])
-            found.append(Output(source, path, entry["bytes"], entry["sha256"]))
+            source = files.join(artifact.folder, entry.path)
+            found.append(Output(source, path, entry.bytes, entry.sha256))
     return found
 
 
@@ -106,8 +107,8 @@ def read_record(out: str) -> list[FileEntry]:
         path = files.join(out, name)
         if not files.is_local(path) or _kind(path) == "file":
             with contextlib.suppress(DataError):  # unreadable, or of an older xpipe: then nothing is ours to remove
-                found += read_json(path, Journal, allow_nan=True)["written"]
-    return [entry for entry in found if entry["path"].partition("/")[0] not in OWN]
+                found += map(entry_from, read_json(path, Journal, allow_nan=True)["written"])
+    return [entry for entry in found if entry.path.partition("/")[0] not in OWN]
 
 
 def _clear_half_written(out: str, paths: set[str]) -> None:
@@ -136,7 +137,7 @@ def _kind(path: str) -> str:
 
 def _move_aside(outputs: list[Output], before: list[FileEntry], out: str, tell: Callable[[str], None]) -> None:
     """Move what xpipe did not write, and what is in the way of an output, to `kept/`: links, files, folders."""
-    recorded = {entry["path"] for entry in before}
+    recorded = {entry.path for entry in before}
     checked, kept = set(), make_way(out, RESULTS, JOURNAL)
     for output in outputs:
         names = output.path.split("/")
@@ -225,14 +226,14 @@ def _take_away(stale: list[FileEntry], out: str, tell: Callable[[str], None]) ->
     """Remove outputs this pipeline no longer has: they must not pass for new ones. What was changed since stays."""
     left = []
     for entry in stale:
-        path = files.join(out, entry["path"])
-        if files.is_local(out) and _leads_elsewhere(out, entry["path"]):
+        path = files.join(out, entry.path)
+        if files.is_local(out) and _leads_elsewhere(out, entry.path):
             continue
         if not file_damage(out, entry):
             files.remove(path)
-            _remove_empty_folders(out, entry["path"])
+            _remove_empty_folders(out, entry.path)
         elif files.exists(path):
-            left.append(entry["path"])
+            left.append(entry.path)
     if left:
         more = f" and {len(left) - 1} more" if len(left) > 1 else ""
         tell(f"{left[0]}{more} in {out} is no output of this pipeline; it stays, for it is not as xpipe wrote it")

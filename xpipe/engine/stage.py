@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
+from xpipe.engine.context import Context
+from xpipe.engine.messages import FileEntry
+from xpipe.engine.params import Params, canonical_params
 from xpipe.errors import XpipeError
-
-
-class Params(BaseModel):
-    """Base of every section of a pipeline file: unknown keys are errors, values do not change after validation."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass
 class Produced:
-    """What a stage made: {artifact: (files, facts)}, a summary for people, folders to remove once it is published."""
+    """What a stage made: {artifact: (files, facts)}, and a summary for people. Other files in its folder are removed."""
 
-    artifacts: dict[str, tuple[list[dict], dict]]
+    artifacts: dict[str, tuple[Sequence[FileEntry], dict]]
     summary: dict = field(default_factory=dict)
-    scratch: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,45 +42,6 @@ class Outlook:
     labelled: tuple[str, ...] | None = None
     rows: Mapping[str, int] = field(default_factory=dict)
     n_labels: int | None = None
-
-
-class Context(Protocol):
-    """What a stage's `run` may use. `inputs` maps artifact names to finished artifacts."""
-
-    params: Any
-    seed: int
-    inputs: dict[str, Any]
-    folder: str
-    backend: Any
-    sources: tuple[Any, ...]  # the files from outside the store that `identity` digested
-
-    def map(
-        self,
-        step: str,
-        function: Callable,
-        units: Sequence[dict],
-        shared: dict | None = None,
-        bytes_per_row: float = 0,
-        apart: bool = False,
-    ) -> list[dict]:
-        """Run `function(folder, units, shared)` over units (dicts with `unit` and `rows`) in chunks; receipts in order.
-
-        `apart` makes every unit a task of its own. Units finished by an earlier, interrupted run are not done again.
-        """
-        ...
-
-    def warn(self, text: str) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-
-def canonical_params(params: BaseModel, leave_out: Collection[str] = ()) -> dict[str, Any]:
-    """Parameters as sorted plain JSON values for a content key; unset ones are absent, so new options keep old keys.
-
-    Every `identity` takes its parameters from here, and leaves out those that change no byte: an option that is added
-    later, with None for "as before", is then in the keys of those who set it, and of nobody else.
-    """
-    return dict(sorted(params.model_dump(mode="json", exclude_none=True, exclude=set(leave_out)).items()))
 
 
 def _whole_section(params: Any, inputs: dict, store: Any) -> dict:
@@ -135,7 +90,7 @@ class Stage:
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     params: type[Params]
-    run: Callable[[Any], Produced]
+    run: Callable[[Context[Any]], Produced]
     seeded: bool = False
     exports: tuple[str, ...] = ()
     enabled: Callable[[Any], bool] = _switched_on

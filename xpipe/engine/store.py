@@ -21,22 +21,24 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NotRequired, TypeVar
 
 from typing_extensions import TypedDict
 
 from xpipe.engine import sources
 from xpipe.engine.locks import LOCK, RunLock
+from xpipe.engine.messages import FileEntry, Finished, entry_from
 from xpipe.engine.sources import Source
 from xpipe.errors import DataError, ResourceError
 from xpipe.ground import files
-from xpipe.ground.checked_json import Count, InsidePath, Sha256, check_value, dump_json, parse_json
+from xpipe.ground.checked_json import Count, InsidePath, Sha256, check_value, dump_json, from_plain, parse_json, to_plain
 from xpipe.ground.machine import usable_cores
 from xpipe.ground.os_errors import explained
 
 __all__ = ["RunLock", "Store"]  # and all that is defined here
 
 
+R = TypeVar("R")
 STORE_FORMAT = 1
 MANIFEST = "manifest.json"
 RECEIPTS = "receipts"
@@ -45,18 +47,22 @@ FILE_ENDINGS = (".json", ".arrow", ".parquet", ".npy", ".npz", ".txt", ".safeten
 STAGE_FOLDER = re.compile(r"[a-z]+(_[a-z]+)*-[0-9A-Za-z]+\Z")
 
 
-class FileEntry(TypedDict):
-    """A file of a stage, in its manifest or a receipt; what the unit added (rows, split, ...) is kept beside."""
+class EntryContent(TypedDict):
+    """A `FileEntry` as manifests and receipts hold it."""
 
     path: InsidePath
     bytes: Count
     sha256: Sha256
+    split: NotRequired[str]
+    rows: NotRequired[Count]
+    entries: NotRequired[Count]
+    dataset: NotRequired[str]
 
 
 class ArtifactContent(TypedDict):
     digest: Sha256
     about: dict[str, Any]
-    files: list[FileEntry]
+    files: list[EntryContent]
 
 
 class ManifestContent(TypedDict):
@@ -72,9 +78,9 @@ class KnownDigest(TypedDict):
     sha256: Sha256
 
 
-class Receipt(TypedDict):
-    files: list[FileEntry]
-    result: dict[str, Any]
+class ReceiptContent(TypedDict):
+    files: list[EntryContent]
+    result: Any
     unsettled: list[list[int | str] | None]  # stamps of input files that were too young to stand for their content
 
 
@@ -128,7 +134,7 @@ class Artifact:
     name: str
     folder: str  # where the stage's files lie
     digest: str
-    files: tuple[dict, ...]  # path (relative to folder), bytes, sha256, and what the unit added (rows, split, ...)
+    files: tuple[FileEntry, ...]
     about: dict
 
 
@@ -151,7 +157,7 @@ class Manifest:
             "ingredients": self.ingredients,
             "summary": self.summary,
             "artifacts": {
-                name: {"digest": a.digest, "about": a.about, "files": list(a.files)}
+                name: {"digest": a.digest, "about": a.about, "files": [entry.to_json() for entry in a.files]}
                 for name, a in self.artifacts.items()
             },
         }
@@ -159,15 +165,15 @@ class Manifest:
     @classmethod
     def from_json(cls, folder: str, content: dict) -> Manifest:
         artifacts = {
-            name: Artifact(name, folder, a["digest"], tuple(a["files"]), a["about"])
+            name: Artifact(name, folder, a["digest"], tuple(entry_from(entry) for entry in a["files"]), a["about"])
             for name, a in content["artifacts"].items()
         }
         return cls(content["stage"], content["key"], folder, content["ingredients"], artifacts, content["summary"])
 
 
-def artifact_digest(entries: Iterable[dict], about: dict) -> str:
+def artifact_digest(entries: Iterable[FileEntry], about: dict) -> str:
     """Digest of an artifact's content: its files' digests and facts; no path of a machine, no time."""
-    listed = sorted((entry["path"], entry["sha256"]) for entry in entries)
+    listed = sorted((entry.path, entry.sha256) for entry in entries)
     return hashlib.sha256(json.dumps([listed, about], sort_keys=True).encode()).hexdigest()
 
 
@@ -220,7 +226,7 @@ class Store:
         return folder
 
     def publish(
-        self, stage: str, key: str, ingredients: dict, artifacts: dict[str, tuple[list[dict], dict]], summary: dict
+        self, stage: str, key: str, ingredients: dict, artifacts: dict[str, tuple[Sequence[FileEntry], dict]], summary: dict
     ) -> Manifest:
         """Make a stage's artifacts ({name: (files, about)}) official: manifest last, then what is not in it goes."""
         folder = self.folder(stage, key)
@@ -237,7 +243,7 @@ class Store:
 
     def leftovers(self, manifest: Manifest) -> list[str]:
         """What lies in a finished stage's folder beside its artifacts: receipts, scratch of a killed run."""
-        listed = {entry["path"] for artifact in manifest.artifacts.values() for entry in artifact.files}
+        listed = {entry.path for artifact in manifest.artifacts.values() for entry in artifact.files}
         found = files.walk(manifest.folder)
         return [path for path in found if path not in listed and path not in (MANIFEST, LOCK)]
 
@@ -319,42 +325,52 @@ def _misplaced(folder: str) -> Iterator[str]:
 
 def file_damage(folder: str, entry: FileEntry) -> str:
     """Why a stored file is not the one that was written ("" when it is)."""
-    path = files.join(folder, entry["path"])
+    path = files.join(folder, entry.path)
     try:
         if not _is_there(path):
-            return f"{entry['path']} is missing"
+            return f"{entry.path} is missing"
         if not _is_plain_file(path):
-            return f"{entry['path']} is not a file"
-        if files.size(path) != entry["bytes"]:
-            return f"{entry['path']} has {files.size(path):,} bytes instead of {entry['bytes']:,}"
-        if files.sha256(path) != entry["sha256"]:
-            return f"{entry['path']} has another digest than when it was written"
+            return f"{entry.path} is not a file"
+        if files.size(path) != entry.bytes:
+            return f"{entry.path} has {files.size(path):,} bytes instead of {entry.bytes:,}"
+        if files.sha256(path) != entry.sha256:
+            return f"{entry.path} has another digest than when it was written"
     except (OSError, ValueError) as error:  # the latter: a name that no file can have
-        return f"{entry['path']} cannot be read: {error}"
+        return f"{entry.path} cannot be read: {error}"
     return ""
 
 
 def write_receipt(
-    folder: str, step: str, unit: str, entries: list[dict], result: dict, sources_read: Sequence[Source] = ()
+    folder: str, step: str, unit: str, finished: Finished[Any], sources_read: Sequence[Source] = ()
 ) -> None:
     """Record a unit as finished, after its files. `sources_read` are the input files that it read."""
-    content = {"files": entries, "result": result, "unsettled": sources.unsettled(sources_read)}
+    content = {
+        "files": [entry.to_json() for entry in finished.files],
+        "result": to_plain(finished.result),
+        "unsettled": sources.unsettled(sources_read),
+    }
     files.write_bytes(files.join(folder, RECEIPTS, step, unit + ".json"), _seal(content))
 
 
-def read_receipts(folder: str, step: str, sources_now: Sequence[Source] = ()) -> dict[str, dict]:
-    """Receipts of the units of a step that are finished and whole.
+def read_receipts(
+    folder: str, step: str, told: type[R], sources_now: Sequence[Source] = ()
+) -> dict[str, Finished[R]]:
+    """Receipts of the units of a step that are finished and whole. told: what a unit of this step tells.
 
     A unit that read a file in the very moment of its making is believed only while that file is still the same one.
     """
-    receipts = {}
+    receipts: dict[str, Finished[R]] = {}
     now = [None if source.stamp is None else list(source.stamp) for source in sources_now]
     for name in files.listing(files.join(folder, RECEIPTS, step)):
         if not name.endswith(".json") or name.startswith("."):
             continue
-        receipt = _unseal(files.join(folder, RECEIPTS, step, name), Receipt)
+        path = files.join(folder, RECEIPTS, step, name)
+        receipt = _unseal(path, ReceiptContent)
         if receipt is None or any(stamp is None or stamp not in now for stamp in receipt["unsettled"]):
             continue
-        if not any(file_damage(folder, entry) for entry in receipt["files"]):
-            receipts[name.removesuffix(".json")] = receipt
+        entries = tuple(entry_from(entry) for entry in receipt["files"])
+        if any(file_damage(folder, entry) for entry in entries):
+            continue
+        with contextlib.suppress(DataError):  # of an older release: the unit is done again
+            receipts[name.removesuffix(".json")] = Finished(entries, from_plain(receipt["result"], told, where=path))
     return receipts

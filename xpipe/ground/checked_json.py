@@ -6,6 +6,7 @@ file and the spot. Holds no shape of any file: each reader declares its own as a
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import os
@@ -81,6 +82,20 @@ def read_json(path: str, shape: type[T], *, fix: str = "", allow_nan: bool = Fal
     except OSError as error:
         raise DataError(f"{files.basename(path)} cannot be read", where=path, why=str(error), fix=fix) from error
     return parse_json(content, shape, where=path, fix=fix, allow_nan=allow_nan)
+
+
+def to_plain(value: Any) -> Any:
+    """A value of dataclasses, tuples and plain values as JSON holds it."""
+    return _adapter(type(value)).dump_python(value, mode="json") if dataclasses.is_dataclass(value) else value
+
+
+def from_plain(value: Any, shape: type[T], *, where: str) -> T:
+    """What `to_plain` made plain, of the dataclass `shape` again. Raises DataError where it does not fit."""
+    try:
+        return cast(T, _adapter(cast(Any, shape)).validate_python(value))
+    except (ValidationError, RecursionError) as error:
+        why = _first(error) if isinstance(error, ValidationError) else "it is nested too deeply"
+        raise DataError(f"{files.basename(where)} has not the expected content", where=where, why=why) from None
 
 
 def dump_json(value: Any) -> bytes:

@@ -1,7 +1,6 @@
 """Who computes: this process, local worker processes, or a Dask scheduler somewhere. Only paths and ranges travel.
 
-Knows nothing of stages: it runs calls and says what became of them. A call is a function of this package, a folder,
-a list of units (small dicts) and facts shared by all units; the function writes files and yields one receipt a unit.
+Knows nothing of stages: it runs calls and says what became of them.
 """
 
 from __future__ import annotations
@@ -11,12 +10,13 @@ import re
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from pydantic import Field, field_validator
 
 from xpipe.engine import sources, store
-from xpipe.engine.stage import Params
+from xpipe.engine.messages import Finished, Unit
+from xpipe.engine.params import Params
 from xpipe.errors import ResourceError, StageError, XpipeError
 from xpipe.ground import machine
 from xpipe.ground.library_threads import while_executing
@@ -70,27 +70,35 @@ class ClusterParams(Params):
         return text
 
 
-UnitFunction = Callable[[str, list[dict], dict], Iterator[tuple[str, list[dict], dict]]]
-
-
 @dataclass(frozen=True)
 class Call:
-    """One task: `function(folder, units, shared)` yields (unit name, files, result) for each unit as it is finished."""
+    """One task: a work function, some units of a step, and the facts that all units of the step share.
 
-    label: str  # for people: stage and chunk
-    function: UnitFunction
+    work: `(folder, unit, shared) -> Finished`, or where units are done together `(folder, units, shared)`, which yields
+    `(unit, Finished)` as each is finished.
+    """
+
+    label: str  # for people: stage and units
+    work: Callable[..., Any]
     folder: str
     step: str
-    units: list[dict]
-    shared: dict
+    units: tuple[Unit, ...]
+    shared: Any
     sources: tuple[sources.Source, ...] = ()  # the input files it reads, as they were digested
+    together: bool = False
+
+    def finished_units(self) -> Iterator[tuple[Unit, Finished[Any]]]:
+        if self.together:
+            yield from self.work(self.folder, self.units, self.shared)
+        else:
+            yield from ((unit, self.work(self.folder, unit, self.shared)) for unit in self.units)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call left: receipts of its units and the largest memory of the process while it ran."""
+    """What a call left: receipts of its units by name, and the largest memory of the process while it ran."""
 
-    receipts: dict[str, dict]
+    receipts: dict[str, Finished[Any]]
     peak_bytes: int
 
 
@@ -105,10 +113,10 @@ def execute(call: Call) -> Outcome:
     stamps = sources.check(call.sources)
     try:
         with while_executing():
-            for unit, entries, result in call.function(call.folder, call.units, call.shared):
+            for unit, finished in call.finished_units():
                 sources.check_still(call.sources, stamps)
-                store.write_receipt(call.folder, call.step, unit, entries, result, call.sources)
-                receipts[unit] = {"files": entries, "result": result}
+                store.write_receipt(call.folder, call.step, unit.name, finished, call.sources)
+                receipts[unit.name] = finished
     except Exception:
         sources.check_still(call.sources, stamps)  # a file that changed explains better what was found in it
         raise
