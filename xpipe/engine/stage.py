@@ -56,6 +56,10 @@ def _no_problem(params: Any, outlook: Outlook) -> list[XpipeError]:
     return []
 
 
+def _no_words(summary: dict) -> str:
+    return ""
+
+
 def _nothing() -> None:
     pass
 
@@ -81,7 +85,8 @@ class Stage:
     never a path. `uses_backend(params)`: whether CPU and GPU make other bytes; `libraries` are the packages of which
     another release may. `exports` lists artifacts that are laid out in the run's folder. `compile` compiles the stage's
     kernels once, before local workers, who share the machine's cache of compiled code, would all do it at the same
-    time. `packages` must be installed: xpipe's `extra` has them.
+    time. `describe(summary)` is one line about what it made, for the table at the end of a run. `packages` must be
+    installed: xpipe's `extra` has them.
     """
 
     name: str
@@ -103,6 +108,7 @@ class Stage:
     libraries: tuple[str, ...] = ()
     estimate: Callable[[Any, dict], Estimate] = _unknown
     compile: Callable[[], None] = _nothing
+    describe: Callable[[dict], str] = _no_words
     counts: str = "rows"  # what its progress counts
     instead: str = ""
     packages: tuple[str, ...] = ()

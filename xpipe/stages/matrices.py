@@ -5,18 +5,23 @@ Orchestration only; the files themselves are `formats.parts`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict
 
+from xpipe.engine.messages import FileEntry
 from xpipe.engine.store import MANIFEST, Artifact, Store
 from xpipe.errors import DataError
 from xpipe.ground import files
-from xpipe.ground.checked_json import Count, InsidePath, check_value
+from xpipe.ground.checked_json import Count, check_value
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from xpipe.formats.parts import PartedMatrix
+    from xpipe.ground.sparse import Triple
 
 
 FIX = "give the same command again; if it comes back, remove the folder of the stage"
@@ -28,11 +33,12 @@ class Width(TypedDict):
     n_columns: Count
 
 
-class Part(TypedDict):
-    """What the entry of a part must hold."""
+@dataclass(frozen=True)
+class MatrixRef:
+    """What travels to a worker instead of a matrix: the stage's folder, and the artifact's name."""
 
-    path: InsidePath
-    rows: Count
+    folder: str
+    name: str
 
 
 def part_path(artifact: str, split: str, index: int) -> str:
@@ -44,32 +50,38 @@ def matrix_about(n_columns: dict[str, int] | int, part_rows: int, rows: dict[str
     return {"n_columns": n_columns, "part_rows": part_rows, "rows": rows}
 
 
-def locate(artifact: Artifact) -> list[str]:
-    """What travels to a worker instead of the matrix."""
-    return [artifact.folder, artifact.name]
+def locate(artifact: Artifact) -> MatrixRef:
+    return MatrixRef(artifact.folder, artifact.name)
 
 
-def open_matrix(where: list[str], split: str) -> PartedMatrix:
-    """The matrix of a split, at a worker. Opening costs the manifest once; rows are read when asked for."""
-    return _open(where[0], where[1], split)
+def write_matrix_part(
+    folder: str, artifact: str, split: str, index: int, samples: np.ndarray, triple: Triple
+) -> FileEntry:
+    """Write one part of a matrix of this stage; gives its entry."""
+    from xpipe.formats.parts import write_part
+
+    path = part_path(artifact, split, index)
+    return FileEntry(path, split=split, **write_part(files.join(folder, path), samples, triple))
 
 
 @lru_cache(maxsize=64)
-def _open(folder: str, name: str, split: str) -> PartedMatrix:
+def open_matrix(where: MatrixRef, split: str) -> PartedMatrix:
+    """The matrix of a split, at a worker. Opening costs the manifest once; rows are read when asked for."""
     from xpipe.formats.parts import PartedMatrix
 
-    where = files.join(folder, MANIFEST)
-    manifest = Store(files.parent(folder)).open(folder)
-    if manifest is None or name not in manifest.artifacts:
-        raise DataError(f"a stored stage has no {name}", where=where, fix=FIX)
-    artifact = manifest.artifacts[name]
-    width = check_value(artifact.about, Width, where=where, fix=FIX)["n_columns"]
-    of_split = [entry for entry in artifact.files if entry.get("split") == split]
-    parts = check_value(of_split, list[Part], where=where, fix=FIX)
+    manifest = Store(files.parent(where.folder)).open(where.folder)
+    path = files.join(where.folder, MANIFEST)
+    if manifest is None or where.name not in manifest.artifacts:
+        raise DataError(f"a stored stage has no {where.name}", where=path, fix=FIX)
+    artifact = manifest.artifacts[where.name]
+    width = check_value(artifact.about, Width, where=path, fix=FIX)["n_columns"]
+    parts = [entry for entry in artifact.files if entry.split == split]
     starts = [0]
     for entry in parts:
-        starts.append(starts[-1] + entry["rows"])
-    return PartedMatrix(tuple(files.join(folder, entry["path"]) for entry in parts), tuple(starts), width)
+        if entry.rows is None:
+            raise DataError(f"a part of {where.name} has no number of rows", where=path, fix=FIX)
+        starts.append(starts[-1] + entry.rows)
+    return PartedMatrix(tuple(files.join(where.folder, entry.path) for entry in parts), tuple(starts), width)
 
 
 def splits_of(artifact: Artifact) -> list[str]:
@@ -82,8 +94,8 @@ def rows_of(artifact: Artifact, split: str) -> int:
 
 def part_rows(artifact: Artifact, split: str) -> list[int]:
     """Rows of each part of a split, in order."""
-    return [entry["rows"] for entry in artifact.files if entry.get("split") == split]
+    return [entry.rows or 0 for entry in artifact.files if entry.split == split]
 
 
 def entries_of(artifact: Artifact, split: str) -> int:
-    return sum(entry["entries"] for entry in artifact.files if entry.get("split") == split)
+    return sum(entry.entries or 0 for entry in artifact.files if entry.split == split)
