@@ -23,7 +23,7 @@ import torch
 
 from xpipe import config
 from xpipe.cli.progress import Progress
-from xpipe.engine import pipeline
+from xpipe.engine import execute
 from xpipe.formats.parquet import read_split
 from xpipe.ground import backend, seeding
 from xpipe.heads import Batch, HeadModel, ParquetBatches, SparseEncoder, Targets, make_head
@@ -102,7 +102,7 @@ def emit_stand_in(folder: str) -> str:
             f"emit: {{datasets: [heads]}}\ncluster: none\nout: {folder}/out\n"
         )
     with Progress(mode="quiet") as progress:
-        pipeline.run(config.load(path), progress, backend.choose("cpu"))
+        execute.run(config.load(path), progress, backend.choose("cpu"))
     return os.path.join(folder, "out", "heads")
 
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from tests.waiting import LIMIT
 from xpipe import config
 from xpipe.cli.progress import Progress
-from xpipe.engine import pipeline, prune, sweep
+from xpipe.engine import execute, prune, sweep
 from xpipe.formats import write_xmc
 from xpipe.ground import backend
 from xpipe.stages import STAGES
@@ -58,7 +58,7 @@ def write_pipeline(folder: Path, data: Path, extra: str = "", *, part_rows=32, c
 def run_pipeline(path: Path, *overrides: str) -> dict:
     """Run in this process, quietly."""
     with Progress(mode="quiet") as progress:
-        return pipeline.run(config.load(path, overrides), progress, backend.choose("cpu"))
+        return execute.run(config.load(path, overrides), progress, backend.choose("cpu"))
 
 
 def combinations(path: Path, overrides: Sequence[str] = ()) -> list:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from xpipe import config
-from xpipe.engine import pipeline
+from xpipe.engine import execute
 from xpipe.ground import backend
 from xpipe.ground.os_errors import last_resort
 
@@ -68,7 +68,7 @@ def full_when(is_full: Callable[[], bool]) -> Iterator[None]:
 def run_once(path: str, asked: int | str, told: Told | None = None) -> int:
     told, error = told or Told(), ""
     try:
-        pipeline.run(config.load(path), told, backend.choose("cpu"))
+        execute.run(config.load(path), told, backend.choose("cpu"))
         code = 0
     except Exception as problem:
         explained = last_resort(problem)

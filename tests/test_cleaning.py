@@ -11,6 +11,7 @@ from tests.samples import clean_store, run_pipeline, write_dataset, write_pipeli
 from tests.test_locks import another_process
 from tests.test_store import put
 from xpipe.engine.locks import StoreLock
+from xpipe.engine.messages import Finished
 from xpipe.engine.registry import register
 from xpipe.engine.store import Store, write_receipt
 from xpipe.errors import ConfigError, ResourceError
@@ -34,7 +35,7 @@ def runs(tmp_path):
         artifacts.publish(stage, key, {}, {"x": ([put(folder, "x/p", b"12345")], {})}, {})
     files.write_bytes(files.join(artifacts.folder("emit", "broken"), "manifest.json"), b"{")
     folder = artifacts.begin("group", "unfinished")
-    write_receipt(folder, "rows", "a", [put(folder, "x/p", b"123")], {})
+    write_receipt(folder, "rows", "a", Finished((put(folder, "x/p", b"123"),), None))
     for run in ("first", "second"):
         stages = [{"stage": "read", "key": "shared"}, {"stage": "emit", "key": run}]
         files.write_bytes(str(top / run / "results.json"), dump_json({"stages": stages}))
@@ -189,7 +190,7 @@ def test_a_stage_that_somebody_builds_stays(runs):
 
 def test_what_killed_runs_left_goes(runs):
     folder = str(runs / ".store" / "read-shared")
-    write_receipt(folder, "rows", "a", [], {})
+    write_receipt(folder, "rows", "a", Finished((), None))
     left = [".digests.json.other-host.1.0a1b2c3d.tmp", "users/.x.json.other-host.1.0a1b2c3d.tmp"]
     for name in left:
         files.write_bytes(str(runs / ".store" / name), b"half")

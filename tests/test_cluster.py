@@ -18,15 +18,11 @@ from xpipe.errors import DataError, ResourceError, StageError
 def calls(function, folder, n=6, shared=None):
     return [
         Call(
-            f"stage test, unit {i}",
-            function,
-            str(folder),
-            "step",
-            [{"unit": f"u{i}", "number": i, "rows": 1}],
-            shared or {},
+            f"stage test, unit {i}", function, str(folder), "step", (work.Numbered(f"u{i}", 1, i),),
+            shared or work.Settings(),
         )
         for i in range(n)
-    ]
+    ]  # fmt: skip
 
 
 def run(params, work_calls):
@@ -40,13 +36,13 @@ def test_every_kind_gives_the_same_receipts(tmp_path):
     found = []
     for kind in ("none", "local"):
         folder = tmp_path / kind
-        receipts = run(ClusterParams(kind=kind, memory_limit="1GiB"), calls(work.write_squares, folder))
-        assert {unit: receipt["result"]["square"] for unit, receipt in receipts.items()} == {
+        receipts = run(ClusterParams(kind=kind, memory_limit="1GiB"), calls(work.write_square, folder))
+        assert {unit: receipt.result.square for unit, receipt in receipts.items()} == {
             f"u{i}": i * i for i in range(6)
         }
-        processes = {receipt["result"]["process"] for receipt in receipts.values()}
+        processes = {receipt.result.process for receipt in receipts.values()}
         assert (processes == {os.getpid()}) == (kind == "none")
-        found.append({name: receipt["files"] for name, receipt in read_receipts(str(folder), "step").items()})
+        found.append({name: receipt.files for name, receipt in read_receipts(str(folder), "step", work.Square).items()})
     assert found[0] == found[1]
 
 
@@ -55,11 +51,11 @@ def test_scheduler_and_two_workers_over_tcp(tmp_path, monkeypatch):
     with dask_processes(2, tmp_path) as (address, _):
         folder = tmp_path / "store"
         folder.mkdir()
-        receipts = run(ClusterParams(kind=address), calls(work.write_squares, folder, n=8))
-        assert sorted(receipt["result"]["square"] for receipt in receipts.values()) == [i * i for i in range(8)]
+        receipts = run(ClusterParams(kind=address), calls(work.write_square, folder, n=8))
+        assert sorted(receipt.result.square for receipt in receipts.values()) == [i * i for i in range(8)]
         missing = tmp_path / "not-shared"
         with pytest.raises(ResourceError, match="does not see"):
-            run(ClusterParams(kind=address, worker_timeout="10min"), calls(work.write_squares, missing))
+            run(ClusterParams(kind=address, worker_timeout="10min"), calls(work.write_square, missing))
 
 
 def test_all_workers_leaving_ends_with_an_error(tmp_path):
@@ -70,9 +66,9 @@ def test_all_workers_leaving_ends_with_an_error(tmp_path):
             processes[1].kill()
 
         with contextlib.closing(connect(ClusterParams(kind=address))) as cluster:
-            cluster.run(calls(work.write_squares, tmp_path / "store", n=1), lambda *_: None)
+            cluster.run(calls(work.write_square, tmp_path / "store", n=1), lambda *_: None)
             cluster.params = ClusterParams(kind=address, worker_timeout="3s")  # a busy machine starts workers slowly
-            slow = calls(work.sleep_long, tmp_path / "store", n=2, shared={"seconds": 1})
+            slow = calls(work.sleep_long, tmp_path / "store", n=2, shared=work.Settings(seconds=1))
             with pytest.raises(ResourceError, match="no Dask worker"):
                 cluster.run(slow, leave)
 
@@ -116,4 +112,4 @@ def test_no_wait_is_endless(tmp_path):
 
 def test_nobody_at_the_address(tmp_path):
     with pytest.raises(ResourceError, match="no Dask cluster"):
-        run(ClusterParams(kind="tcp://127.0.0.1:9", worker_timeout="2s"), calls(work.write_squares, tmp_path))
+        run(ClusterParams(kind="tcp://127.0.0.1:9", worker_timeout="2s"), calls(work.write_square, tmp_path))

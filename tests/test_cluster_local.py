@@ -68,7 +68,7 @@ def temporary(tmp_path, monkeypatch):
 def test_nobody_else_gets_in_and_nothing_is_left(tmp_path, temporary):
     before = children_of(os.getpid())
     with contextlib.closing(connect(ClusterParams(**SMALL))) as cluster:
-        cluster.run(calls(work.write_squares, tmp_path / "store", n=2), lambda *_: None)
+        cluster.run(calls(work.write_square, tmp_path / "store", n=2), lambda *_: None)
         workers = cluster._look()
         scheduler = cluster._client.scheduler.address
         assert scheduler.startswith("tls://127.0.0.1:")
@@ -136,7 +136,7 @@ def test_a_worker_killed_while_it_starts_is_started_again(tmp_path):
     heard = Heard()
     closing = contextlib.closing(connect(ClusterParams(**SMALL), heard))
     with Watcher(signal.SIGKILL, times=1) as watcher, closing as cluster:
-        cluster.run(calls(work.write_squares, tmp_path, n=2), lambda *_: None)
+        cluster.run(calls(work.write_square, tmp_path, n=2), lambda *_: None)
     assert len(watcher.met) == 1
     assert any("starting them again" in note for note in heard.notes)
 
@@ -146,7 +146,7 @@ def test_workers_that_never_start_end_in_an_error(tmp_path, temporary, action, t
     closing = contextlib.closing(connect(ClusterParams(**SMALL, worker_timeout=timeout)))
     failing = pytest.raises(ResourceError, match="did not start, 3 times")
     with Watcher(action, times=10**6) as watcher, closing as cluster, failing:
-        cluster.run(calls(work.write_squares, tmp_path / "store", n=2), lambda *_: None)
+        cluster.run(calls(work.write_square, tmp_path / "store", n=2), lambda *_: None)
     assert len(watcher.met) >= 3
     deadline = time.monotonic() + 600
     while any(map(is_worker, watcher.met)):

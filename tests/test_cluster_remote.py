@@ -49,11 +49,11 @@ class Cluster:
         store.mkdir(exist_ok=True)
         self.cluster = connect(ClusterParams(kind=address, **params), self.heard)
 
-    def run(self, n=6, function=work.write_squares, on_done=None, shared=None):
+    def run(self, n=6, function=work.write_square, on_done=None, shared=None):
         processes = set()
 
         def done(call, outcome):
-            processes.update(receipt["result"].get("process") for receipt in outcome.receipts.values())
+            processes.update(receipt.result.process for receipt in outcome.receipts.values())
             if on_done is not None:
                 on_done()
 
@@ -110,7 +110,7 @@ def test_workers_that_join_later_are_checked_too(tmp_path, monkeypatch):
                     wait_for(lambda: dask.count_workers() == 1, "the end of the first worker")
                     later.append(dask.start_worker(nanny=False))
 
-            assert cluster.run(8, work.squares_slowly, change) <= {first.pid, later[1].pid}
+            assert cluster.run(8, work.square_slowly, change) <= {first.pid, later[1].pid}
             assert cluster.run() == {later[1].pid}
             assert len(cluster.heard.warnings) == 1
             assert "0.0.9" in cluster.heard.warnings[0]
@@ -140,7 +140,7 @@ def test_a_worker_that_hangs_stops_nobody(tmp_path):
         with Cluster(dask.address, tmp_path / "store") as cluster:
             assert cluster.run() == {good.pid}
             hangs.send_signal(signal.SIGCONT)  # it is checked when it answers, and works from then on
-            wait_for(lambda: hangs.pid in cluster.run(8, work.squares_slowly), "work of the worker that hung")
+            wait_for(lambda: hangs.pid in cluster.run(8, work.square_slowly), "work of the worker that hung")
             assert all("has not answered" in warning for warning in cluster.heard.warnings)
 
 
@@ -154,7 +154,7 @@ def test_losing_the_scheduler(tmp_path, monkeypatch, action):
             cluster.hurry()
             words = "connection to the Dask scheduler is lost" if action == signal.SIGKILL else "has not answered"
             with pytest.raises(ResourceError, match=words) as caught:
-                cluster.run(4, work.squares_slowly, lambda: dask.processes[0].send_signal(action))
+                cluster.run(4, work.square_slowly, lambda: dask.processes[0].send_signal(action))
             assert caught.value.where.startswith("stage test, unit")
 
 

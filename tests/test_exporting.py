@@ -12,6 +12,7 @@ from tests.test_store import STRANGE, strange_entries
 from tests.test_store import put as put_stored
 from xpipe.engine import export as exporting
 from xpipe.engine.export import close_journal, export, read_record, written
+from xpipe.engine.messages import FileEntry
 from xpipe.engine.store import Artifact
 from xpipe.errors import DataError
 from xpipe.ground import files
@@ -217,7 +218,7 @@ def test_a_stored_artifact_that_would_overwrite_what_is_not_an_output(out, make)
         with pytest.raises(DataError, match="no output"):
             export(make({name: b"1"}), str(out))
     with pytest.raises(DataError, match="no output"):
-        exporting.outputs_of([Artifact("x", "folder", "", ({"path": "x", "bytes": 0, "sha256": ""},), {})])
+        exporting.outputs_of([Artifact("x", "folder", "", (FileEntry("x", 0, ""),), {})])
 
 
 def test_remote_outputs(make, tmp_path):

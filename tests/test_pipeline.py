@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from tests.samples import bytes_below, digests, random_matrices, run_pipeline, write_dataset, write_pipeline
 from xpipe import config
-from xpipe.engine import pipeline
+from xpipe.engine import decide
 from xpipe.errors import ConfigError, DataError
 from xpipe.formats import read_xmc, write_sparse, write_svmlight
 from xpipe.formats.parquet import read_split
@@ -111,14 +111,14 @@ def test_keys_do_not_depend_on_where_files_lie(tmp_path, undisturbed, data):
 def test_a_change_runs_only_what_depends_on_it(tmp_path, data):
     path = write_pipeline(tmp_path, data)
     first = run_pipeline(path)
-    plans = {d.step.stage.name: d for d in pipeline.plan(config.load(path, ["group.size=5"]))}
+    plans = {d.step.stage.name: d for d in decide.plan(config.load(path, ["group.size=5"]))}
     assert plans["read"].cached
     assert plans["group"].why == "changed: size: 4 -> 5"
     assert plans["emit"].why == "group must run first"
     second = run_pipeline(path, "group.size=5")
     assert [stage["status"] for stage in second["stages"]] == ["cached", "ran", "ran"]
     assert digests(second)["emit"] != digests(first)["emit"]
-    assert pipeline.plan(config.load(path))[1].cached  # the artifacts of size 4 are still there
+    assert decide.plan(config.load(path))[1].cached  # the artifacts of size 4 are still there
     seeded = run_pipeline(path, "seed=1")
     assert [stage["status"] for stage in seeded["stages"]] == ["cached", "ran", "ran"]
 

@@ -8,7 +8,7 @@ import pytest
 from tests.samples import random_matrices, run_xpipe, write_dataset
 from xpipe import config
 from xpipe.cli.progress import Progress
-from xpipe.engine import pipeline
+from xpipe.engine import decide, execute
 from xpipe.engine import sweep as matrix
 from xpipe.errors import ConfigError, DataError, XpipeError
 from xpipe.formats import write_xmc
@@ -44,7 +44,7 @@ def path(tmp_path, data):
 def problem_of(path, *overrides) -> XpipeError:
     """What plan says; run says the same, and neither makes anything."""
     told = []
-    for act in (pipeline.plan, run):
+    for act in (decide.plan, run):
         with pytest.raises(XpipeError) as caught:
             act(config.load(path, overrides))
         told.append(caught.value)
@@ -55,11 +55,11 @@ def problem_of(path, *overrides) -> XpipeError:
 
 def run(checked):
     with Progress(mode="quiet") as progress:
-        pipeline.run(checked, progress, backend.choose("cpu"))
+        execute.run(checked, progress, backend.choose("cpu"))
 
 
 def test_a_right_pipeline_is_planned(path):
-    assert [decision.step.stage.name for decision in pipeline.plan(config.load(path))] == [
+    assert [decision.step.stage.name for decision in decide.plan(config.load(path))] == [
         "read", "group", "assign", "emit", "train", "train_heads", "verify", "evaluate",
     ]  # fmt: skip
     assert not (path.parent / "runs").exists()
@@ -155,7 +155,7 @@ def test_a_split_without_rows(path, tmp_path):
 def test_stand_ins_have_the_splits_of_the_catalog(path):
     standing = ["data.name=eurlex-4k", "data.dir=none", "data.if_missing=synthesize"]
     assert "the data has train, test" in str(problem_of(path, *standing, "evaluate.split=dev"))
-    assert pipeline.plan(config.load(path, standing))
+    assert decide.plan(config.load(path, standing))
     assert "no dataset is called" in str(problem_of(path, "data.name=x", "data.dir=none", "data.if_missing=synthesize"))
 
 

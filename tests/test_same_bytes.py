@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from tests.every_stage import PIPELINES, run_all, write_wide_data
 from tests.samples import bytes_below
 from xpipe.engine.cluster.calls import Call, execute
+from xpipe.engine.messages import Unit
 from xpipe.heads.training import fixed_threads
 
 pytest.importorskip("safetensors")
@@ -108,17 +109,17 @@ def test_the_same_keys_and_the_same_bytes(runs, setting):
 
 
 def train_two(folder, dataset, numbers):
-    from tests.work import train_small_head
+    from tests.work import Settings, train_small_head
 
-    units = [{"unit": f"head-{number}", "rows": 1} for number in numbers]
-    return Call("stage test", train_small_head, str(folder), "step", units, {"dataset": dataset})
+    units = tuple(Unit(f"head-{number}", 1) for number in numbers)
+    return Call("stage test", train_small_head, str(folder), "step", units, Settings(dataset=dataset))
 
 
 def test_heads_trained_at_the_same_time_in_one_process(tmp_path, tmp_path_factory, runs, data):
     """As at a remote worker with several threads: first weights and dropout come from the process's random state."""
     dataset = str(tmp_path_factory.getbasetemp() / "none0" / "runs" / "everything" / "heads")
     assert os.path.exists(dataset)
-    alone = execute(train_two(tmp_path / "alone", dataset, [0])).receipts["head-0"]["result"]
+    alone = execute(train_two(tmp_path / "alone", dataset, [0])).receipts["head-0"].result
     outcomes = {}
 
     def work(number):
@@ -130,5 +131,5 @@ def test_heads_trained_at_the_same_time_in_one_process(tmp_path, tmp_path_factor
         thread.start()
     for thread in threads:
         thread.join(LONGEST)
-    assert [outcomes[number].receipts[f"head-{number}"]["result"] for number in range(3)] == [alone] * 3
+    assert [outcomes[number].receipts[f"head-{number}"].result for number in range(3)] == [alone] * 3
     assert torch.get_num_threads() == before

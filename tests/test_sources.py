@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tests.samples import digests, random_matrices, run_pipeline, write_dataset, write_pipeline
-from xpipe.engine import pipeline, sources, store
+from xpipe.engine import sources, store
+from xpipe.engine.context import Context
 from xpipe.engine.store import Store
 from xpipe.errors import DataError
 from xpipe.formats import write_sparse, write_xmc
@@ -205,7 +206,7 @@ def split_added(data, other):
 @pytest.mark.parametrize("moment", ["before scan", "after scan", "after rows", "after beside"])
 def test_a_file_changed_between_its_digest_and_the_end_of_reading(tmp_path, data, other, monkeypatch, change, moment):
     path = write_pipeline(tmp_path, data)
-    real, when = pipeline.StageContext.map, moment.split()
+    real, when = Context.map, moment.split()
     again = shutil.copytree(data, tmp_path / "again")
 
     def disturbed(self, step, *arguments, **options):
@@ -217,7 +218,7 @@ def test_a_file_changed_between_its_digest_and_the_end_of_reading(tmp_path, data
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline.StageContext, "map", disturbed)
+        patch.setattr(Context, "map", disturbed)
         with pytest.raises(DataError, match="changed while it was read") as caught:
             run_pipeline(path)
     assert caught.value.where.startswith(str(data))
@@ -245,7 +246,7 @@ def test_units_of_a_killed_run_that_read_another_file_are_not_believed(tmp_path,
     expected = run_pipeline(write_pipeline(tmp_path / "clean", data))
     first = (data / "train.txt").read_bytes()
     stamps = {str(data / name): sources.take_stamp(str(data / name))[0] for name in os.listdir(data)}
-    real_map, real_stamp = pipeline.StageContext.map, sources.take_stamp
+    real_map, real_stamp = Context.map, sources.take_stamp
 
     def same_stamp(path):
         return stamps.get(path, real_stamp(path)[0]), not young
@@ -259,7 +260,7 @@ def test_units_of_a_killed_run_that_read_another_file_are_not_believed(tmp_path,
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline.StageContext, "map", killed_after_rows)
+        patch.setattr(Context, "map", killed_after_rows)
         patch.setattr(sources, "take_stamp", same_stamp)
         with pytest.raises(Killed):
             run_pipeline(path)
@@ -273,13 +274,13 @@ def test_units_of_a_killed_run_that_read_another_file_are_not_believed(tmp_path,
 
 def test_a_touched_file_is_not_a_changed_one(tmp_path, data, monkeypatch):
     path = write_pipeline(tmp_path, data)
-    real = pipeline.StageContext.map
+    real = Context.map
 
     def touched(self, step, *arguments, **options):
         os.utime(data / "train.txt")
         return real(self, step, *arguments, **options)
 
-    monkeypatch.setattr(pipeline.StageContext, "map", touched)
+    monkeypatch.setattr(Context, "map", touched)
     assert run_pipeline(path)["stages"][0]["status"] == "ran"
 
 
@@ -304,7 +305,7 @@ def test_a_group_file_changed_while_it_is_read(tmp_path, data, monkeypatch):
     groups = tmp_path / "groups.txt"
     groups.write_text("".join(f"{row // 3}\n" for row in range(300)))
     path = write_pipeline(tmp_path, data)
-    real = pipeline.StageContext.map
+    real = Context.map
 
     def disturbed(self, step, *arguments, **options):
         if step == "groups":
@@ -313,7 +314,7 @@ def test_a_group_file_changed_while_it_is_read(tmp_path, data, monkeypatch):
 
     chosen = f"group={{rule: given, file: {groups}}}"
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline.StageContext, "map", disturbed)
+        patch.setattr(Context, "map", disturbed)
         with pytest.raises(DataError, match="changed while it was read"):
             run_pipeline(path, chosen)
     assert run_pipeline(path, chosen)["stages"][1]["summary"]["groups"] == 60
@@ -323,7 +324,7 @@ def test_weights_changed_while_they_are_read(tmp_path, data, monkeypatch):
     weights = tmp_path / "W.npy"
     np.save(weights, np.random.default_rng(0).standard_normal((12, 3)))
     path = write_pipeline(tmp_path, data)
-    real = pipeline.StageContext.map
+    real = Context.map
 
     def disturbed(self, step, *arguments, **options):
         if step == "prepare":
@@ -331,7 +332,7 @@ def test_weights_changed_while_they_are_read(tmp_path, data, monkeypatch):
         return real(self, step, *arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline.StageContext, "map", disturbed)
+        patch.setattr(Context, "map", disturbed)
         with pytest.raises(DataError, match="changed while it was read"):
             run_pipeline(path, f"verify={{weights: {weights}}}")
     assert not list((tmp_path / "runs" / ".store").glob("verify-*/manifest.json"))
@@ -340,7 +341,7 @@ def test_weights_changed_while_they_are_read(tmp_path, data, monkeypatch):
 def test_what_a_stopped_run_left_in_another_shape_is_made_again(tmp_path, data, monkeypatch, capsys):
     """A receipt that anybody sealed, with results that are not those of the stage."""
     path = write_pipeline(tmp_path, data)
-    real = pipeline.StageContext.map
+    real = Context.map
 
     def killed(self, step, *arguments, **options):
         if step == "rows":
@@ -348,7 +349,7 @@ def test_what_a_stopped_run_left_in_another_shape_is_made_again(tmp_path, data, 
         return real(self, step, *arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline.StageContext, "map", killed)
+        patch.setattr(Context, "map", killed)
         with pytest.raises(Killed):
             run_pipeline(path)
     for receipt in (tmp_path / "runs").glob(".store/read-*/receipts/scan/*.json"):
@@ -363,7 +364,7 @@ def test_a_young_file_is_looked_at_again_at_the_end(tmp_path, data, other, monke
     """The stamp of a file of this moment says nothing: only its digest does."""
     path = write_pipeline(tmp_path, data)
     stamps = {str(data / name): sources.take_stamp(str(data / name))[0] for name in os.listdir(data)}
-    real_map, real_stamp = pipeline.StageContext.map, sources.take_stamp
+    real_map, real_stamp = Context.map, sources.take_stamp
 
     def disturbed(self, step, *arguments, **options):
         found = real_map(self, step, *arguments, **options)
@@ -372,7 +373,7 @@ def test_a_young_file_is_looked_at_again_at_the_end(tmp_path, data, other, monke
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline.StageContext, "map", disturbed)
+        patch.setattr(Context, "map", disturbed)
         patch.setattr(sources, "take_stamp", lambda path: (stamps.get(path, real_stamp(path)[0]), False))
         with pytest.raises(DataError):
             run_pipeline(path)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import dataclass
 
 import pytest
 
 from tests.test_files import dead_process
 from xpipe.engine import store
 from xpipe.engine.locks import RunLock
+from xpipe.engine.messages import FileEntry, Finished
 from xpipe.engine.store import MANIFEST, RECEIPTS, Store, content_key, read_receipts, write_receipt
 from xpipe.errors import ResourceError
 from xpipe.ground import files
@@ -19,11 +21,16 @@ INGREDIENTS = {"stage": "read", "version": 1, "params": {"b": [1, 2.5, None], "a
 KEY = "e0b1d7a6b4f9b0d0"
 
 
-def put(folder: str, path: str, content: bytes, **facts) -> dict:
+@dataclass(frozen=True)
+class Told:
+    unit: str
+
+
+def put(folder: str, path: str, content: bytes, **facts) -> FileEntry:
     """Write a file of an artifact; gives its entry."""
     full = files.join(folder, path)
     files.write_bytes(full, content)
-    return {"path": path, "bytes": len(content), "sha256": files.sha256(full), **facts}
+    return FileEntry(path, len(content), files.sha256(full), **facts)
 
 
 @pytest.fixture
@@ -57,7 +64,7 @@ def test_a_published_stage_is_found_as_it_was(artifacts, finished):
     assert found.ingredients == INGREDIENTS
     assert found.summary == {"rows": 3}
     assert found.artifacts["features"].about == {"n_columns": 5, "widths": {"7": "x", "10": "y"}}
-    assert [entry["rows"] for entry in found.artifacts["features"].files] == [1, 2]
+    assert [entry.rows for entry in found.artifacts["features"].files] == [1, 2]
     assert found.folder == files.join(artifacts.path, f"read-{KEY}")
     assert artifacts.stages() == [(found.folder, found)]
     assert artifacts.find("read", "other") is None
@@ -118,12 +125,12 @@ def test_what_is_no_manifest(artifacts, finished, content):
 def test_the_receipts_go_only_when_the_manifest_is_there(artifacts):
     folder = artifacts.begin("read", KEY)
     entry = put(folder, "x/p", b"1")
-    write_receipt(folder, "rows", "part-0", [entry], {})
+    write_receipt(folder, "rows", "part-0", Finished((entry,), None))
     in_the_way = files.join(folder, MANIFEST)
     os.mkdir(in_the_way)
     with pytest.raises(ResourceError, match="a folder stands where a file must be"):
         artifacts.publish("read", KEY, {}, {"x": ([entry], {})}, {})
-    assert list(read_receipts(folder, "rows")) == ["part-0"]
+    assert list(read_receipts(folder, "rows", int)) == ["part-0"]
     os.rmdir(in_the_way)
     artifacts.publish("read", KEY, {}, {"x": ([entry], {})}, {})
     assert sorted(files.walk(folder)) == [MANIFEST, "x/p"]
@@ -224,11 +231,11 @@ def test_receipts_of_any_other_shape_are_not_believed(artifacts):
         files.write_bytes(files.join(folder, RECEIPTS, "rows", f"unit-{number}.json"), sealed(content))
     for number, thing in enumerate(THINGS):
         thing(files.join(folder, RECEIPTS, "rows", f"thing-{number}.json"))
-    assert read_receipts(folder, "rows") == {}
+    assert read_receipts(folder, "rows", type(None)) == {}
     artifacts.begin("read", KEY)
     for number in range(len(THINGS)):
-        write_receipt(folder, "rows", f"thing-{number}", [], {})
-    assert len(read_receipts(folder, "rows")) == len(THINGS)
+        write_receipt(folder, "rows", f"thing-{number}", Finished((), None))
+    assert len(read_receipts(folder, "rows", type(None))) == len(THINGS)
 
 
 def test_nothing_is_written_through_links_in_a_stage(artifacts, tmp_path):
@@ -240,7 +247,7 @@ def test_nothing_is_written_through_links_in_a_stage(artifacts, tmp_path):
         os.symlink(elsewhere, files.join(folder, name))
     artifacts.begin("read", KEY)
     entry = put(folder, "features/part-0", b"1")
-    write_receipt(folder, "rows", "a", [entry], {})
+    write_receipt(folder, "rows", "a", Finished((entry,), None))
     artifacts.publish("read", KEY, {}, {"features": ([entry], {})}, {})
     assert sorted(os.listdir(elsewhere)) == ["mine"]
 
@@ -250,12 +257,12 @@ def test_files_in_the_place_of_folders_of_a_stage_go(artifacts):
     for name in (RECEIPTS, "features"):
         files.write_bytes(files.join(folder, name), b"x")
     artifacts.begin("read", KEY)
-    write_receipt(folder, "rows", "a", [put(folder, "features/part-0", b"1")], {})
+    write_receipt(folder, "rows", "a", Finished((put(folder, "features/part-0", b"1"),), None))
     files.remove(files.join(folder, RECEIPTS, "rows"))
     files.write_bytes(files.join(folder, RECEIPTS, "rows"), b"x")
     artifacts.begin("read", KEY)
-    write_receipt(folder, "rows", "a", [put(folder, "features/part-0", b"1")], {})
-    assert list(read_receipts(folder, "rows")) == ["a"]
+    write_receipt(folder, "rows", "a", Finished((put(folder, "features/part-0", b"1"),), None))
+    assert list(read_receipts(folder, "rows", type(None))) == ["a"]
 
 
 class Killed(BaseException):
@@ -265,7 +272,7 @@ class Killed(BaseException):
 def test_what_a_kill_after_the_manifest_left_goes(artifacts, monkeypatch):
     folder = artifacts.begin("read", KEY)
     entry = put(folder, "x/p", b"1")
-    write_receipt(folder, "rows", "a", [entry], {})
+    write_receipt(folder, "rows", "a", Finished((entry,), None))
     put(folder, "scratch/deep/er", b"12")
     put(folder, "x/.q.other-host.7.0a1b2c3d.tmp", b"half")
 
@@ -304,8 +311,8 @@ def test_a_store_elsewhere(tmp_path):
     """The same through fsspec, where there is no file system of our own."""
     other = Store(f"memory://{tmp_path.name}")
     folder = other.begin("read", KEY)
-    write_receipt(folder, "rows", "part-0", [put(folder, "x/p", b"1")], {"n": 1})
-    assert list(read_receipts(folder, "rows")) == ["part-0"]
+    write_receipt(folder, "rows", "part-0", Finished((put(folder, "x/p", b"1"),), 1))
+    assert list(read_receipts(folder, "rows", int)) == ["part-0"]
     manifest = other.publish("read", KEY, {}, {"x": ([put(folder, "x/p", b"1")], {})}, {})
     assert other.find("read", KEY) == manifest
     assert other.damage(manifest) == ""
@@ -320,8 +327,8 @@ def test_a_store_elsewhere(tmp_path):
 def test_receipts_of_damaged_files_are_not_believed(artifacts):
     folder = artifacts.begin("read", KEY)
     for unit in ("a", "b", "c", "d", "e"):
-        write_receipt(folder, "rows", unit, [put(folder, f"x/{unit}", b"123")], {"unit": unit})
-    write_receipt(folder, "other", "a", [], {})
+        write_receipt(folder, "rows", unit, Finished((put(folder, f"x/{unit}", b"123"),), Told(unit)))
+    write_receipt(folder, "other", "a", Finished((), Told("a")))
     os.unlink(files.join(folder, "x/a"))
     os.truncate(files.join(folder, "x/b"), 1)
     files.write_bytes(files.join(folder, "x/c"), b"124")
@@ -331,11 +338,12 @@ def test_receipts_of_damaged_files_are_not_believed(artifacts):
     files.write_bytes(files.join(folder, RECEIPTS, "rows", "g.json"), b"{")
     files.write_bytes(files.join(folder, RECEIPTS, "rows", ".h.json"), b"{}")
     files.write_bytes(files.join(folder, RECEIPTS, "rows", "notes.txt"), b"")
-    found = read_receipts(folder, "rows")
+    found = read_receipts(folder, "rows", Told)
     assert list(found) == ["e"]
-    assert found["e"]["result"] == {"unit": "e"}
-    assert found["e"]["files"][0]["path"] == "x/e"
-    assert read_receipts(folder, "none") == {}
+    assert found["e"].result == Told("e")
+    assert found["e"].files[0].path == "x/e"
+    assert read_receipts(folder, "none", Told) == {}
+    assert read_receipts(folder, "rows", int) == {}  # as another release would read them
 
 
 def test_dump_json_is_for_people_and_the_same_every_time():

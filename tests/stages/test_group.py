@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from tests.samples import bytes_below, digests, run_pipeline, write_dataset, write_pipeline
 from xpipe import config
-from xpipe.engine import pipeline
+from xpipe.engine import decide
 from xpipe.errors import ConfigError
 from xpipe.formats import read_xmc
 from xpipe.formats.parquet import read_split
@@ -81,7 +81,7 @@ def test_depth_noise_and_seed_are_in_the_key(undisturbed):
     _, _, path = undisturbed
 
     def why(*overrides):
-        return pipeline.plan(config.load(path, [KMEANS, *overrides]))[1].why
+        return decide.plan(config.load(path, [KMEANS, *overrides]))[1].why
 
     assert why() == "same data, parameters and version"
     assert why("group.depth=4") == "changed: depth: 5 -> 4"
@@ -92,7 +92,7 @@ def test_depth_noise_and_seed_are_in_the_key(undisturbed):
 def test_too_deep_is_said_before_anything_is_clustered(undisturbed):
     _, _, path = undisturbed
     with pytest.raises(ConfigError, match="depth 9 is too deep for 300 samples") as caught:
-        pipeline.plan(config.load(path, ["group={rule: kmeans, depth: 9}"]))
+        decide.plan(config.load(path, ["group={rule: kmeans, depth: 9}"]))
     assert caught.value.fix == "a depth of at most 8"
 
 

@@ -12,9 +12,9 @@ from pydantic import create_model
 
 from tests.samples import run_pipeline, write_dataset, write_pipeline
 from xpipe import config
-from xpipe.engine import pipeline, store
-from xpipe.engine.pipeline import decide, differences
-from xpipe.engine.stage import Stage, canonical_params
+from xpipe.engine import decide, store
+from xpipe.engine.params import canonical_params
+from xpipe.engine.stage import Stage
 from xpipe.engine.store import Artifact, Store
 from xpipe.engine.wiring import Step
 from xpipe.errors import BackendError
@@ -46,7 +46,7 @@ ONE = Stage("one", "one", 1, (), ("thing",), OneParams, run=lambda context: None
 def ingredients_of(stage, params, tmp_path, backend=CPU, inputs=()):
     made = SimpleNamespace(artifacts=dict(inputs))
     step = Step(stage, params, dict.fromkeys(dict(inputs), "before"), ())
-    return decide(step, {"before": made}, Store(str(tmp_path)), 0, {}, backend).ingredients
+    return decide.decide(step, {"before": made}, Store(str(tmp_path)), 0, {}, backend).ingredients
 
 
 def test_canonical_params_are_sorted_json_without_unset_ones():
@@ -63,7 +63,7 @@ def test_a_new_option_keeps_the_keys_of_those_who_do_not_set_it(tmp_path):
     before = ingredients_of(ONE, OneParams(), tmp_path)
     stage = replace(ONE, params=grown)
     assert store.content_key(ingredients_of(stage, grown(), tmp_path)) == store.content_key(before)
-    assert differences(before, ingredients_of(stage, grown(extra=3), tmp_path)) == ["extra: None -> 3"]
+    assert decide.differences(before, ingredients_of(stage, grown(extra=3), tmp_path)) == ["extra: None -> 3"]
 
 
 # Every real section, and whatever its stages need for an identity.
@@ -149,19 +149,19 @@ def test_every_identity_leaves_out_what_is_not_set(stage, params, data, tmp_path
 def test_the_backend_is_in_the_key_where_it_decides_bytes(stage, params, uses, tmp_path):
     plain = replace(stage, estimate=lambda params, inputs: None)
     on_cpu, on_gpu = (ingredients_of(plain, params, tmp_path, backend) for backend in (CPU, GPU))
-    assert differences(on_cpu, on_gpu) == (["backend: cpu -> gpu"] if uses else [])
+    assert decide.differences(on_cpu, on_gpu) == (["backend: cpu -> gpu"] if uses else [])
     assert ("backend" in on_cpu) == uses
 
 
 def test_plan_and_run_choose_the_same_keys(data, tmp_path, monkeypatch):
     path = write_pipeline(tmp_path, data, "embed: {}\n")
     checked = config.load(path, ["backend=auto"])
-    monkeypatch.setattr(pipeline, "choose", lambda requested: {"auto": GPU, "cpu": CPU}[requested])
+    monkeypatch.setattr(decide, "choose", lambda requested: {"auto": GPU, "cpu": CPU}[requested])
     wanted = config.load(path, ["backend=cpu"])
     results = run_pipeline(path)  # on the CPU
     keys = {stage["stage"]: stage["key"] for stage in results["stages"]}
-    assert {decision.step.stage.name: decision.key for decision in pipeline.plan(wanted)} == keys
-    why = {decision.step.stage.name: decision.why for decision in pipeline.plan(checked)}
+    assert {decision.step.stage.name: decision.key for decision in decide.plan(wanted)} == keys
+    why = {decision.step.stage.name: decision.why for decision in decide.plan(checked)}
     assert why["embed"] == "changed: backend: cpu -> gpu"
     assert why["group"] == "same data, parameters and version"
     assert why["emit"] == "embed must run first"
@@ -170,7 +170,7 @@ def test_plan_and_run_choose_the_same_keys(data, tmp_path, monkeypatch):
 def test_plan_refuses_a_gpu_that_is_not_there_as_run_does(data, tmp_path, monkeypatch):
     monkeypatch.setattr("xpipe.ground.backend.probe", lambda: Probe(False, "none here"))
     with pytest.raises(BackendError, match="no GPU can be used"):
-        pipeline.plan(config.load(write_pipeline(tmp_path, data), ["backend=gpu"]))
+        decide.plan(config.load(write_pipeline(tmp_path, data), ["backend=gpu"]))
 
 
 def test_another_release_of_a_library_makes_another_key(tmp_path, monkeypatch):
@@ -179,7 +179,7 @@ def test_another_release_of_a_library_makes_another_key(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.metadata.version", lambda name: "99")
     after = ingredients_of(replace(stage, libraries=("numpy",)), OneParams(), tmp_path)
     assert list(before["libraries"]) == ["numpy"]
-    assert differences(before, after) == [f"libraries.numpy: {before['libraries']['numpy']} -> 99"]
+    assert decide.differences(before, after) == [f"libraries.numpy: {before['libraries']['numpy']} -> 99"]
 
 
 def test_emit_tells_its_release_and_is_keyed_by_it(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from tests.stopping import start_stopping
 from tests.test_interruptions import kill
 from xpipe import config
 from xpipe.argmaxability.weights import read_weights
-from xpipe.engine import pipeline
+from xpipe.engine.store import Store
 from xpipe.engine.wiring import wire
 from xpipe.errors import BackendError, ConfigError
 from xpipe.ground.backend import Backend
@@ -64,7 +64,7 @@ def test_the_stage_is_the_library(reference, tmp_path):
 def test_what_is_published(reference):
     results, out = reference
     folder = stage_of(results, "train_heads")
-    manifest = pipeline.Store(results["store"]).find("train_heads", folder["key"])
+    manifest = Store(results["store"]).find("train_heads", folder["key"])
     artifact = manifest.artifacts["head_models"]
     assert [head["name"] for head in artifact.about["heads"]] == NAMES
     for head, columns in zip(artifact.about["heads"], (3, 5 + 4, 8), strict=True):

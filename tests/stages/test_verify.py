@@ -24,7 +24,7 @@ from xpipe import config
 from xpipe.argmaxability import UNIT, check, dft_matrix, sign_changes, verify
 from xpipe.argmaxability.verdicts import read_verdicts
 from xpipe.cli.progress import Progress
-from xpipe.engine import pipeline, wiring
+from xpipe.engine import decide, execute, wiring
 from xpipe.engine import sweep as matrix
 from xpipe.engine.stage import Produced
 from xpipe.errors import ConfigError, DataError
@@ -88,7 +88,7 @@ WITH_HEADS = tuple(each for stage in STAGES for each in ((HEADS, stage) if stage
 @pytest.fixture(autouse=True)
 def _heads_can_be_faked(monkeypatch):
     monkeypatch.setattr(
-        pipeline, "wire", lambda made: wiring.wire(made, WITH_HEADS if hasattr(made, "fake_heads") else STAGES)
+        decide, "wire", lambda made: wiring.wire(made, WITH_HEADS if hasattr(made, "fake_heads") else STAGES)
     )
 
 
@@ -108,7 +108,7 @@ def run(tmp_path, data, *overrides, cluster="none"):
     path = write_pipeline(tmp_path, data, cluster=cluster)
     loaded = config.load(path, ["emit.formats=[parquet]", *overrides], stages=WITH_HEADS)
     with Progress(mode="quiet") as progress:
-        return pipeline.run(loaded, progress, backend.choose("cpu"))
+        return execute.run(loaded, progress, backend.choose("cpu"))
 
 
 def summary_of(results):

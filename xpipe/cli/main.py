@@ -88,7 +88,7 @@ def run(options: dict, pipeline: str, overrides: tuple[str, ...]) -> None:
     from xpipe import config
     from xpipe.cli import run_tables
     from xpipe.cli.progress import Progress
-    from xpipe.engine import pipeline as pipelines
+    from xpipe.engine import execute
     from xpipe.ground import backend
 
     checked = config.load(pipeline, overrides)
@@ -102,7 +102,7 @@ def run(options: dict, pipeline: str, overrides: tuple[str, ...]) -> None:
 
             table = sweep.run(_combinations(pipeline, overrides), checked, progress, chosen)
         else:
-            results = pipelines.run(checked, progress, chosen)
+            results = execute.run(checked, progress, chosen)
     if checked.matrix:
         from xpipe.cli.model_tables import show_matrix
 
@@ -118,11 +118,11 @@ def plan(pipeline: str, overrides: tuple[str, ...]) -> None:
     """Show what `run` would do: per stage cached or to do, why, rows, memory."""
     from xpipe import config
     from xpipe.cli import run_tables
-    from xpipe.engine import pipeline as pipelines
+    from xpipe.engine import decide
 
     checked = config.load(pipeline, overrides)
     if not checked.matrix:
-        run_tables.show_plan(checked, pipelines.plan(checked))
+        run_tables.show_plan(checked, decide.plan(checked))
         return
     from xpipe.engine import sweep
 
@@ -130,7 +130,7 @@ def plan(pipeline: str, overrides: tuple[str, ...]) -> None:
     sweep.check(combinations)
     for combination in combinations:
         title = ", ".join(combination.values.values())
-        run_tables.show_plan(combination.pipeline, pipelines.plan(combination.pipeline), title)
+        run_tables.show_plan(combination.pipeline, decide.plan(combination.pipeline), title)
 
 
 @cli.command(short_help="Read every row of a folder, compare with published statistics.")

@@ -6,8 +6,9 @@ from typing import Any
 
 from rich.text import Text
 
-from xpipe.cli.console import SYNTHETIC, USUAL_RANKS, new_console, new_table
+from xpipe.cli.console import SYNTHETIC, new_console, new_table
 from xpipe.ground.quantities import format_bytes, format_seconds
+from xpipe.stages import STAGES
 
 
 def _mark(ok: bool | None, no: str, unknown: str) -> Text:
@@ -49,58 +50,8 @@ def show_results(results: dict) -> None:
 
 
 def describe(stage: str, summary: dict) -> str:
-    """One line about what a stage made."""
-    if stage == "read":
-        return (
-            f"{summary['n_features']:,} features, {summary['n_labels']:,} labels; "
-            f"{summary['features_a_row']:.1f} features and {summary['labels_a_row']:.2f} labels a row"
-            + (f"; {summary['rejected']:,} bad rows dropped" if summary.get("rejected") else "")
-        )
-    if stage == "group":
-        size, labels = summary["samples_a_group"], summary["labels_a_group"]
-        return f"{summary['groups']:,} groups of {size:.1f} samples, {labels:.1f} labels each"
-    if stage == "embed":
-        first, last = summary["objective"][0], summary["objective"][-1]
-        return f"{summary['method']}: {summary['entries']:,} entries; objective {first:,.0f} -> {last:,.0f}"
-    if stage == "assign":
-        found = f"{summary['method']}: {summary['assigned']:,} of {summary['allowed']:,} labels that groups allow"
-        if "f1" in summary:
-            quality = f"precision {summary['precision']}, recall {summary['recall']}, F1 {summary['f1']}"
-            found += f"; against the true ones: {quality}"
-        return found + (f"; chosen because {summary['choice']['why']}" if "choice" in summary else "")
-    if stage == "emit":
-        lost = summary["filtered"]["labels_without_positives"]
-        kept = f"{summary['labels']:,} labels ({lost:,} without positives filtered), k = {summary['k']}"
-        if "sign_changes" in summary:
-            before, after = (summary["sign_changes"][when] for when in ("before", "after"))
-            kept += f"; ordered for at most {after['largest']} sign changes instead of {before['largest']}"
-        return f"{kept}; {summary['labels_from']}"
-    if stage == "train":
-        shape = f"{summary['trees']} trees of {summary['levels']} levels for {summary['labels']:,} labels"
-        return f"{shape}; {summary['weights']:,} weights, {format_bytes(summary['bytes'])}"
-    if stage == "verify":
-        named = [f"{head['name']} {head['argmaxable']:,}" for head in summary["heads"]]
-        more = f" and {len(named) - 3} more heads" if len(named) > 3 else ""
-        return f"{summary['split']}: argmaxable with {', '.join(named[:3])}{more}; of {summary['rows']:,} label sets"
-    if stage == "train_heads":
-        return "; ".join(
-            f"{head['name']}: epoch {head['best_epoch']} of {head['epochs']}"
-            + (f", held-out nDCG@5 {head['validation_ndcg']:.3f}" if "validation_ndcg" in head else "")
-            + f", {head['parameters']['head']:,} parameters"
-            for head in summary["heads"]
-        )
-    if stage == "evaluate":
-        first = summary["models"][0]["precision"]
-        ranks = [rank for rank in USUAL_RANKS if rank <= len(first)]
-        shown = [
-            f"{model['name']} " + " / ".join(f"{model['precision'][rank - 1]:.2f}" for rank in ranks)
-            for model in summary["models"][:3]
-        ]
-        more = f" and {len(summary['models']) - 3} more models" if len(summary["models"]) > 3 else ""
-        return f"{summary['split']}: P@{'/'.join(map(str, ranks))} of {', '.join(shown)}{more}"
-    if stage == "synth":
-        return f"stand-in of {summary['dataset']}, {format_bytes(summary['bytes'])}"
-    return ""
+    """One line about what a stage made, in its own words."""
+    return next((known.describe(summary) for known in STAGES if known.name == stage), "")
 
 
 def show_plan(pipeline: Any, decisions: list, title: str | None = None) -> None:

@@ -59,7 +59,7 @@ class Context(Generic[P]):
         bytes_per_row: float = 0,
         one_unit_per_task: bool = False,
     ) -> list[Finished[R]]:
-        """Run `work(folder, unit, shared)` for every unit, in chunks, at the cluster; gives what came of each, in order.
+        """Run `work(folder, unit, shared)` for every unit at the cluster, in chunks; gives what came of each, in order.
 
         Units finished by an earlier, interrupted run are not done again. bytes_per_row: memory that a unit needs, by
         its size. The work function's annotation, `Finished[R]`, is what receipts are checked by.

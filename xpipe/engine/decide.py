@@ -14,7 +14,7 @@ from xpipe.engine.store import Manifest, Store
 from xpipe.engine.wiring import Step, raise_all, wire
 from xpipe.errors import DataError, XpipeError
 from xpipe.ground import files
-from xpipe.ground.backend import Backend, choose
+from xpipe.ground.backend import choose
 
 OUTPUTS = ("tree", "heads", "xmc", "npz", "svmlight", "models", "verification")  # folders that a run replaces
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from typing_extensions import TypedDict
 
-from xpipe.engine.results import RESULTS
 from xpipe.engine.messages import FileEntry, entry_from
+from xpipe.engine.results import RESULTS
 from xpipe.engine.store import Artifact, EntryContent, file_damage
 from xpipe.errors import DataError, ResourceError
 from xpipe.ground import files

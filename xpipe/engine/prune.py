@@ -41,8 +41,8 @@ def clean_store(
 
     stages: the names of all there are; other folders in the store are somebody's own. Runs are those below `runs`, at
     any depth, and those elsewhere that are on record in the store, by default `runs`/.store. Raises ResourceError while
-    a run is going on, ConfigError where there is no store, DataError where a run's results.json is damaged: what it uses
-    is not known then.
+    a run is going on, ConfigError where there is no store, DataError where a run's results.json is damaged: what it
+    uses is not known then.
     """
     runs = files.local(runs)
     store_path = files.local(store) if store else files.join(runs, ".store")

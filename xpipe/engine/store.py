@@ -31,7 +31,16 @@ from xpipe.engine.messages import FileEntry, Finished, entry_from
 from xpipe.engine.sources import Source
 from xpipe.errors import DataError, ResourceError
 from xpipe.ground import files
-from xpipe.ground.checked_json import Count, InsidePath, Sha256, check_value, dump_json, from_plain, parse_json, to_plain
+from xpipe.ground.checked_json import (
+    Count,
+    InsidePath,
+    Sha256,
+    check_value,
+    dump_json,
+    from_plain,
+    parse_json,
+    to_plain,
+)
 from xpipe.ground.machine import usable_cores
 from xpipe.ground.os_errors import explained
 
@@ -226,7 +235,12 @@ class Store:
         return folder
 
     def publish(
-        self, stage: str, key: str, ingredients: dict, artifacts: dict[str, tuple[Sequence[FileEntry], dict]], summary: dict
+        self,
+        stage: str,
+        key: str,
+        ingredients: dict,
+        artifacts: dict[str, tuple[Sequence[FileEntry], dict]],
+        summary: dict,
     ) -> Manifest:
         """Make a stage's artifacts ({name: (files, about)}) official: manifest last, then what is not in it goes."""
         folder = self.folder(stage, key)

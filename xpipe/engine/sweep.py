@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xpipe.engine import pipeline
+from xpipe.engine import decide, execute
 from xpipe.engine.export import KEPT, make_way
 from xpipe.engine.results import TABLE
 from xpipe.engine.wiring import raise_all
@@ -110,7 +110,7 @@ def check(combinations: list[Combination]) -> None:
     problems: dict[str, XpipeError] = {}  # by their text: what is wrong with all is said once
     for combination in combinations:
         try:
-            pipeline.check(combination.pipeline)
+            decide.check(combination.pipeline)
         except XpipeError as error:
             problems.setdefault(str(error), error)
     raise_all(list(problems.values()), "combinations of the matrix cannot run")
@@ -125,7 +125,7 @@ def run(combinations: list[Combination], base: Any, progress: Any, backend: Any)
         files.remove(files.join(out, name))
     for number, combination in enumerate(combinations, 1):
         progress.note(f"{number} of {len(combinations)}: {', '.join(combination.values.values())}")
-        results = pipeline.run(combination.pipeline, progress, backend)
+        results = execute.run(combination.pipeline, progress, backend)
         rows += [{"values": combination.values, "out": results["out"], **row} for row in figures(results)]
     close_gaps(rows)
     table = {

@@ -86,7 +86,9 @@ def read_json(path: str, shape: type[T], *, fix: str = "", allow_nan: bool = Fal
 
 def to_plain(value: Any) -> Any:
     """A value of dataclasses, tuples and plain values as JSON holds it."""
-    return _adapter(type(value)).dump_python(value, mode="json") if dataclasses.is_dataclass(value) else value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    return value
 
 
 def from_plain(value: Any, shape: type[T], *, where: str) -> T:

@@ -157,6 +157,14 @@ def row_norms(triple: Triple) -> np.ndarray:
     return norms
 
 
+def normalise_rows(triple: Triple) -> Triple:
+    """Rows scaled to length 1 (rows of zeros stay); computed in float64, so the order of work changes nothing."""
+    norms = row_norms(triple)
+    scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+    values = triple.values.astype(np.float64) * np.repeat(scale, np.diff(triple.indptr))
+    return triple._replace(values=values.astype(np.float32))
+
+
 def read_only(array: np.ndarray) -> np.ndarray:
     """A view that cannot be written: mapped files are such, and one kind of array means one compiled kernel."""
     view = array.view()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from xpipe.engine.stage import Params, Stage
+from xpipe.engine.params import Params
+from xpipe.engine.stage import Stage
 from xpipe.stages.assign.stage import ASSIGN
 from xpipe.stages.embed.stage import EMBED
 from xpipe.stages.emit.stage import EMIT

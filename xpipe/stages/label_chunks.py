@@ -5,70 +5,104 @@ Knows nothing of Dask and of no algorithm; stages embed and assign both work thi
 
 from __future__ import annotations
 
-import io
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.ground.sparse import to_matrix
-from xpipe.stages.emit.work import normalise_rows
-from xpipe.stages.matrices import open_matrix
-from xpipe.stages.read.work import entry_of
+from xpipe.engine.messages import Finished, Unit
+from xpipe.ground.sparse import normalise_rows, to_matrix
+from xpipe.stages.arrays import write_array
+from xpipe.stages.matrices import MatrixRef, open_matrix
 
 CHUNK_ENTRIES = 20_000_000  # feature entries that the labels of one chunk touch together; fixed, so chunks are too
 MEAN = "mean/row.npy"
 
 
+@dataclass(frozen=True)
+class Grouped:
+    """Samples, their groups, and the labels of these: what both stages start from."""
+
+    features: MatrixRef
+    membership: MatrixRef
+    group_labels: MatrixRef
+    n_labels: int
+    with_mean: bool  # whether the mean row of all samples is needed
+    chunk_entries: int
+
+
+@dataclass(frozen=True)
+class LabelChunk(Unit):
+    """Labels first to last - 1; chunk `number` of all."""
+
+    number: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class LabelPlan:
+    """Bounds of the chunks: [first label, one after the last]."""
+
+    chunks: tuple[tuple[int, int], ...]
+
+    def units(self) -> list[LabelChunk]:
+        return [
+            LabelChunk(f"labels-{number:05d}", last - first, number, first, last)
+            for number, (first, last) in enumerate(self.chunks)
+        ]
+
+
 @lru_cache(maxsize=4)
-def whole(folder: str, name: str) -> sp.csr_matrix:
+def load_group_matrix(where: MatrixRef) -> sp.csr_matrix:
     """A matrix of groups, all of it: small beside the features."""
-    stored = open_matrix([folder, name], "train")
+    stored = open_matrix(where, "train")
     return to_matrix(stored.load(), stored.n_columns)
 
 
-def plan(folder: str, shared: dict, with_mean: bool) -> tuple[list[dict], dict]:
+def plan_labels(folder: str, unit: Unit, shared: Grouped) -> Finished[LabelPlan]:
     """Chunks of consecutive labels of about equal cost; on request also the mean row of all samples."""
-    Y1, Y2 = whole(*shared["membership"]), whole(*shared["group_labels"])
-    stored = open_matrix(shared["features"], "train")
-    lengths = np.concatenate([np.diff(triple.indptr) for _, triple in stored.parts()])
-    group_cost = np.asarray(Y1.T @ lengths.astype(np.float64)).ravel()
-    cost = np.asarray(Y2.T @ group_cost).ravel()
-    chunks, first, total = [], 0, 0.0
-    for label in range(shared["n_labels"]):
-        if label > first and total + cost[label] > shared["chunk_entries"]:
-            chunks.append([first, label])
-            first, total = label, 0.0
-        total += cost[label]
-    chunks.append([first, shared["n_labels"]])
-    if not with_mean:
-        return [], {"chunks": chunks}
+    stored = open_matrix(shared.features, "train")
+    plan = LabelPlan(tuple(_cut(_cost_of_labels(shared), shared)))
+    if not shared.with_mean:
+        return Finished((), plan)
     mean = np.zeros(stored.n_columns)
     for _, triple in stored.parts():
         rows = normalise_rows(triple)
         mean += np.bincount(rows.indices, rows.values.astype(np.float64), minlength=stored.n_columns)
-    buffer = io.BytesIO()
-    np.save(buffer, mean / max(stored.n_rows, 1), allow_pickle=False)
-    return [entry_of(folder, MEAN, buffer.getvalue())], {"chunks": chunks}
+    return Finished((write_array(folder, MEAN, mean / max(stored.n_rows, 1)),), plan)
 
 
-def units_of(chunks: list[list[int]]) -> list[dict]:
-    return [
-        {"unit": f"labels-{number:05d}", "number": number, "first": first, "last": last, "rows": last - first}
-        for number, (first, last) in enumerate(chunks)
-    ]
+def _cost_of_labels(shared: Grouped) -> np.ndarray:
+    """Entries of the rows of all groups that carry a label, per label."""
+    Y1, Y2 = load_group_matrix(shared.membership), load_group_matrix(shared.group_labels)
+    parts = open_matrix(shared.features, "train").parts()
+    lengths = np.concatenate([np.diff(triple.indptr) for _, triple in parts])
+    group_cost = np.asarray(Y1.T @ lengths.astype(np.float64)).ravel()
+    return np.asarray(Y2.T @ group_cost).ravel()
 
 
-def groups_of(unit: dict, shared: dict) -> tuple[np.ndarray, sp.csr_matrix, sp.csr_matrix]:
-    """(samples, Y1, Y2) of the groups that carry labels first..last; labels count from first."""
-    Y2 = sp.csr_matrix(whole(*shared["group_labels"])[:, unit["first"] : unit["last"]])
+def _cut(cost: np.ndarray, shared: Grouped) -> list[tuple[int, int]]:
+    chunks, first, total = [], 0, 0.0
+    for label in range(shared.n_labels):
+        if label > first and total + cost[label] > shared.chunk_entries:
+            chunks.append((first, label))
+            first, total = label, 0.0
+        total += cost[label]
+    return [*chunks, (first, shared.n_labels)]
+
+
+def groups_of(unit: LabelChunk, shared: Grouped) -> tuple[np.ndarray, sp.csr_matrix, sp.csr_matrix]:
+    """(samples, Y1, Y2) of the groups that carry the labels of a chunk, which count from 0 in Y2."""
+    Y2 = sp.csr_matrix(load_group_matrix(shared.group_labels)[:, unit.first : unit.last])
     groups = np.flatnonzero(Y2.getnnz(axis=1))
-    members = sp.csr_matrix(whole(*shared["membership"])[:, groups])
+    members = sp.csr_matrix(load_group_matrix(shared.membership)[:, groups])
     samples = np.flatnonzero(members.getnnz(axis=1))
     return samples, sp.csr_matrix(members[samples]), sp.csr_matrix(Y2[groups])
 
 
-def rows_of_samples(shared: dict, samples: np.ndarray) -> sp.csr_matrix:
-    """Their feature rows, of length 1."""
-    stored = open_matrix(shared["features"], "train")
+def rows_of_samples(features: MatrixRef, samples: np.ndarray) -> sp.csr_matrix:
+    """Their feature rows, scaled to length 1."""
+    stored = open_matrix(features, "train")
     return to_matrix(normalise_rows(stored.take(samples)[1]), stored.n_columns)

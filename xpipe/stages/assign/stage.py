@@ -1,35 +1,28 @@
 """Stage assign: labels of groups become labels of samples, a chunk of labels at a time. The methods are `eagle`.
 
-Orchestration only: what a worker does with a chunk of labels is in `assign_labels`. `discriminative` and `auto` first
+Orchestration only: what a worker does with a chunk of labels is in `work`. `discriminative` and `auto` first
 make their choices in one task, from labels of groups set aside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal
+import dataclasses
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
+from xpipe.engine.context import Context
+from xpipe.engine.messages import Unit
+from xpipe.engine.params import canonical_params
+from xpipe.engine.stage import Estimate, Produced, Stage
+from xpipe.engine.store import Artifact
+from xpipe.stages.assign.params import AssignParams
+from xpipe.stages.embed.params import EmbedParams, facts
+from xpipe.stages.matrices import MatrixRef, entries_of, locate, matrix_about, part_rows, rows_of
 
-from xpipe.engine.stage import Estimate, Params, Produced, Stage, canonical_params
-from xpipe.stages.matrices import entries_of, locate, matrix_about, part_rows, rows_of
+if TYPE_CHECKING:
+    from xpipe.stages.assign import work
 
 CHOOSING = ("auto", "discriminative")
 SCORES = {"baseline": "none", "discriminative": "posterior"}  # what a method's scores are; of others similarities
-
-
-class AssignParams(Params):
-    """Section `assign`: which samples of a group get its labels."""
-
-    method: Literal["auto", "baseline", "eagle0", "eagle", "centred", "discriminative"] = "auto"
-    steps: int = Field(default=20, ge=0)  # of eagle
-    step_size: float = Field(default=1.0, gt=0, allow_inf_nan=False)
-    owners: Literal["one", "posterior"] = "posterior"  # of discriminative, as are the next three
-    ridge: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False
-    )  # chosen where it is not given, as is the threshold
-    threshold: float | None = Field(default=None, ge=0, le=1)
-    rounds: int = Field(default=10, ge=1)
 
 
 def identity(params: AssignParams, inputs: dict, store: Any) -> dict:
@@ -58,10 +51,8 @@ def estimate(params: AssignParams, inputs: dict) -> Estimate:
     return Estimate(rows, 250 * 2**20 + needed)
 
 
-def usable_embedding(params: AssignParams, inputs: dict) -> list[str] | None:
+def usable_embedding(params: AssignParams, inputs: dict[str, Artifact]) -> MatrixRef | None:
     """The stored label vectors, where they are what this method would compute."""
-    from xpipe.stages.embed.stage import EmbedParams, facts
-
     if "label_embedding" not in inputs or params.method not in ("eagle0", "eagle"):
         return None
     made = facts(EmbedParams(method=params.method, steps=params.steps, step_size=params.step_size))
@@ -69,74 +60,76 @@ def usable_embedding(params: AssignParams, inputs: dict) -> list[str] | None:
     return locate(artifact) if artifact.about["made"] == made else None
 
 
-def run(context: Any) -> Produced:
-    from xpipe.stages.label_chunks import CHUNK_ENTRIES, units_of
+def run(context: Context[AssignParams]) -> Produced:
+    from xpipe.stages.assign import work
+    from xpipe.stages.label_chunks import plan_labels
+
+    shared = _problem(context)
+    (plan,) = context.map("plan", plan_labels, [Unit("labels", 0)], shared)
+    choice = None
+    if context.params.method in CHOOSING:
+        (chosen,) = context.map("choice", work.choose_method, [Unit("choice", 0)], shared)
+        choice = chosen.result
+    settled = work.Settled(shared, choice.method if choice else context.params.method, choice)
+    chunks = context.map("labels", work.assign_chunk, plan.result.units(), settled)
+    owners = work.Owners(
+        paths=tuple(entry.path for made in chunks for entry in made.files),
+        features=shared.features,
+        truth=locate(context.inputs["labels"]) if "labels" in context.inputs else None,
+        cuts=tuple(part_rows(context.inputs["features"], "train")),
+    )
+    (gathered,) = context.map("rows", work.gather_rows, [Unit("train", 0)], owners)
+    features = context.inputs["features"]
+    about = matrix_about(shared.n_labels, features.about["part_rows"], {"train": rows_of(features, "train")})
+    about["scores"] = SCORES.get(settled.method, "similarity")
+    summary = _summary(shared.n_labels, settled, [made.result for made in chunks], gathered.result)
+    return Produced({"assigned_labels": (gathered.files, about)}, summary)
+
+
+def _problem(context: Context[AssignParams]) -> work.Problem:
+    from xpipe.stages.assign import work
+    from xpipe.stages.label_chunks import CHUNK_ENTRIES
 
     inputs, params = context.inputs, context.params
-    features, group_labels = inputs["features"], inputs["group_labels"]
-    n_samples, n_labels = rows_of(features, "train"), group_labels.about["n_columns"]
-    shared = {
-        "features": locate(features),
-        "membership": locate(inputs["membership"]),
-        "group_labels": locate(group_labels),
-        "embedding": usable_embedding(params, inputs),
-        "truth": locate(inputs["labels"]) if "labels" in inputs else None,
-        "params": params.model_dump(mode="json"),
-        "method": params.method,
-        "cuts": part_rows(features, "train"),
-        "n_labels": n_labels,
-        "chunk_entries": CHUNK_ENTRIES,
-        "seed": context.seed,
-        "backend": context.backend,
-    }
-    (plan,) = context.map("plan", plan_labels, [{"unit": "labels", "rows": 0}], shared)
-    chosen: dict = {}
-    if params.method in CHOOSING:
-        (choice,) = context.map("choice", make_choice, [{"unit": "choice", "rows": 0}], shared)
-        chosen = {"choice": choice["result"]}
-        shared["choice"], shared["method"] = choice["result"], choice["result"]["method"]
-    chunks = context.map("labels", assign_chunks, units_of(plan["result"]["chunks"]), shared)
-    shared["chunks"] = [entry["path"] for receipt in chunks for entry in receipt["files"]]
-    (gathered,) = context.map("rows", gather_rows, [{"unit": "train", "rows": 0}], shared)
-    about = matrix_about(n_labels, features.about["part_rows"], {"train": n_samples})
-    about["scores"] = SCORES.get(shared["method"], "similarity")
-    traces = [receipt["result"]["objective"] for receipt in chunks if "objective" in receipt["result"]]
-    summary = {
+    return work.Problem(
+        features=locate(inputs["features"]),
+        membership=locate(inputs["membership"]),
+        group_labels=locate(inputs["group_labels"]),
+        n_labels=inputs["group_labels"].about["n_columns"],
+        with_mean=params.method in ("centred", "auto"),
+        chunk_entries=CHUNK_ENTRIES,
+        params=params,
+        embedding=usable_embedding(params, inputs),
+        seed=context.seed,
+        backend=context.backend,
+    )
+
+
+def _summary(
+    n_labels: int, settled: work.Settled, chunks: list[work.ChunkFacts], gathered: work.GatherFacts
+) -> dict[str, Any]:
+    traces = [chunk.objective for chunk in chunks if chunk.objective is not None]
+    found = {
         "rows": n_labels,
-        "method": shared["method"],
-        "allowed": sum(receipt["result"]["allowed"] for receipt in chunks),
-        **gathered["result"],
-        **({"objective": [sum(step) for step in zip(*traces, strict=True)]} if traces else {}),
-        **chosen,
+        "method": settled.method,
+        "allowed": sum(chunk.allowed for chunk in chunks),
+        "assigned": gathered.assigned,
     }
-    scratch = ("owners", "mean", "metric")
-    return Produced({"assigned_labels": (gathered["files"], about)}, summary, scratch=scratch)
+    if gathered.quality is not None:
+        found |= dataclasses.asdict(gathered.quality)
+    if traces:
+        found["objective"] = [sum(step) for step in zip(*traces, strict=True)]
+    if settled.choice is not None:
+        found["choice"] = dataclasses.asdict(settled.choice)
+    return found
 
 
-def plan_labels(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
-    from xpipe.stages import label_chunks
-
-    with_mean = shared["method"] in ("centred", "auto")
-    yield units[0]["unit"], *label_chunks.plan(folder, shared, with_mean)
-
-
-def make_choice(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
-    from xpipe.stages.assign import work as assign_labels
-
-    yield units[0]["unit"], *assign_labels.choose_method(folder, shared)
-
-
-def assign_chunks(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
-    from xpipe.stages.assign import work as assign_labels
-
-    for unit in units:
-        yield unit["unit"], *assign_labels.assign_chunk(folder, unit, shared)
-
-
-def gather_rows(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
-    from xpipe.stages.assign import work as assign_labels
-
-    yield units[0]["unit"], *assign_labels.gather(folder, shared)
+def describe(summary: dict) -> str:
+    found = f"{summary['method']}: {summary['assigned']:,} of {summary['allowed']:,} labels that groups allow"
+    if "f1" in summary:
+        quality = f"precision {summary['precision']}, recall {summary['recall']}, F1 {summary['f1']}"
+        found += f"; against the true ones: {quality}"
+    return found + (f"; chosen because {summary['choice']['why']}" if "choice" in summary else "")
 
 
 def compile_kernels() -> None:
@@ -166,4 +159,5 @@ ASSIGN = Stage(
     estimate=estimate,
     compile=compile_kernels,
     counts="labels",
+    describe=describe,
 )

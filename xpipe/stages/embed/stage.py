@@ -6,31 +6,13 @@ them beside their labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import Field
-
-from xpipe.engine.stage import Estimate, Params, Produced, Stage, canonical_params
-from xpipe.stages.matrices import entries_of, locate, part_path, rows_of
-
-SPLIT = "labels"  # rows are labels here
-
-
-class EmbedParams(Params):
-    """Section `embed`: the label vectors of EAGLE."""
-
-    method: Literal["eagle0", "eagle"] = "eagle"
-    steps: int = Field(default=20, ge=0)  # of eagle
-    step_size: float = Field(default=1.0, gt=0)
-    smallest: float = Field(default=0.0, ge=0, lt=1)  # entries not larger are left out; 1e-7 halves wide embeddings
-
-
-def facts(params: EmbedParams) -> dict:
-    """What the vectors depend on: assign compares it with its own parameters."""
-    if params.method == "eagle0":
-        return {**canonical_params(params, leave_out=("method", "step_size")), "steps": 0}
-    return canonical_params(params, leave_out=("method",))
+from xpipe.engine.context import Context
+from xpipe.engine.messages import Unit
+from xpipe.engine.stage import Estimate, Produced, Stage
+from xpipe.stages.embed.params import SPLIT, EmbedParams, facts
+from xpipe.stages.matrices import entries_of, locate, rows_of
 
 
 def identity(params: EmbedParams, inputs: dict, store: Any) -> dict:
@@ -43,60 +25,45 @@ def estimate(params: EmbedParams, inputs: dict) -> Estimate:
     return Estimate(inputs["group_labels"].about["n_columns"], 250 * 2**20 + 24 * entries_of(features, "train"))
 
 
-def run(context: Any) -> Produced:
-    from xpipe.stages.label_chunks import CHUNK_ENTRIES, units_of
+def run(context: Context[EmbedParams]) -> Produced:
+    from xpipe.stages.embed import work
+    from xpipe.stages.label_chunks import CHUNK_ENTRIES, plan_labels
 
     inputs, params = context.inputs, context.params
     n_labels = inputs["group_labels"].about["n_columns"]
-    shared = {
-        **{name: locate(inputs[name]) for name in ("features", "membership", "group_labels")},
-        "params": {"steps": 0, "step_size": 1.0, **facts(params)},
-        "n_labels": n_labels,
-        "chunk_entries": CHUNK_ENTRIES,
-        "backend": context.backend,
-    }
-    (plan,) = context.map("plan", plan_labels, [{"unit": "labels", "rows": 0}], shared)
-    receipts = context.map("labels", embed_chunks, units_of(plan["result"]["chunks"]), shared)
-    entries = [entry for receipt in receipts for entry in receipt["files"]]
+    shared = work.Embedding(
+        features=locate(inputs["features"]),
+        membership=locate(inputs["membership"]),
+        group_labels=locate(inputs["group_labels"]),
+        n_labels=n_labels,
+        with_mean=False,
+        chunk_entries=CHUNK_ENTRIES,
+        steps=0 if params.method == "eagle0" else params.steps,
+        step_size=1.0 if params.method == "eagle0" else params.step_size,
+        smallest=params.smallest,
+        backend=context.backend,
+    )
+    (plan,) = context.map("plan", plan_labels, [Unit("labels", 0)], shared)
+    embedded = context.map("labels", work.embed_chunk, plan.result.units(), shared)
+    entries = [entry for made in embedded for entry in made.files]
     about = {
         "n_columns": inputs["features"].about["n_columns"],
         "rows": {SPLIT: n_labels},
         "samples": rows_of(inputs["features"], "train"),
         "made": facts(params),
     }
-    objective = [sum(step) for step in zip(*(receipt["result"]["objective"] for receipt in receipts), strict=True)]
     summary = {
         "rows": n_labels,
         "method": params.method,
-        "entries": sum(entry["entries"] for entry in entries),
-        "objective": objective,
+        "entries": sum(entry.entries or 0 for entry in entries),
+        "objective": [sum(step) for step in zip(*(made.result.objective for made in embedded), strict=True)],
     }
     return Produced({"label_embedding": (entries, about)}, summary)
 
 
-def plan_labels(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
-    from xpipe.stages import label_chunks
-
-    yield units[0]["unit"], *label_chunks.plan(folder, shared, with_mean=False)
-
-
-def embed_chunks(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
-    import numpy as np
-
-    from xpipe.eagle import embed
-    from xpipe.formats.parts import write_part
-    from xpipe.ground import files
-    from xpipe.ground.sparse import to_triple
-    from xpipe.stages.label_chunks import groups_of, rows_of_samples
-
-    for unit in units:
-        samples, Y1, Y2 = groups_of(unit, shared)
-        X = rows_of_samples(shared, samples)
-        E, objective = embed(X, Y1, Y2, **shared["params"], trace=True, threads=1, backend=shared["backend"])
-        path = part_path("label_embedding", SPLIT, unit["number"])
-        made = write_part(files.join(folder, path), np.arange(unit["first"], unit["last"]), to_triple(E))
-        result = {"objective": np.asarray(objective, dtype=np.float64).tolist()}
-        yield unit["unit"], [{"path": path, "split": SPLIT, **made}], result
+def describe(summary: dict) -> str:
+    first, last = summary["objective"][0], summary["objective"][-1]
+    return f"{summary['method']}: {summary['entries']:,} entries; objective {first:,.0f} -> {last:,.0f}"
 
 
 def compile_kernels() -> None:
@@ -124,4 +91,5 @@ EMBED = Stage(
     estimate=estimate,
     compile=compile_kernels,
     counts="labels",
+    describe=describe,
 )

@@ -2,16 +2,144 @@
 
 from __future__ import annotations
 
-import hashlib
+import json
 import math
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
+from xpipe.engine.messages import FileEntry, Finished, Unit, write_entry
 from xpipe.formats.parquet import DATASET_FORMAT, write_labels
 from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json
 from xpipe.metrics.propensity import propensity_formula
-from xpipe.stages.emit.work import has_own_order, kept_labels
+from xpipe.stages.emit.facts import EmitFacts
+from xpipe.stages.emit.label_survey import kept_labels
+from xpipe.stages.emitted_paths import dataset_path, inside_dataset
+from xpipe.stages.matrices import MatrixRef
+
+LABELS = "labels.parquet"
+ABOUT = "dataset.json"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What a dataset was made from and by: digests of the artifacts, canonical params, seed, releases."""
+
+    inputs: dict[str, str]
+    parameters: dict[str, Any]
+    seed: int
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class WrittenDataset(Unit):
+    """tree or heads, whose rows are written: the name of the unit is that of the dataset. vectors: only of tree."""
+
+    parts: tuple[FileEntry, ...]
+    vectors: tuple[FileEntry, ...]
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
+class DatasetSize:
+    """Rows of each split, and bytes of all rows."""
+
+    rows: dict[str, int]
+    bytes: int
+
+
+def describe_dataset(folder: str, unit: WrittenDataset, shared: EmitFacts) -> Finished[DatasetSize]:
+    """Write labels.parquet and dataset.json of tree/ or heads/."""
+    labels = _write_label_table(folder, unit.name, shared)
+    splits = _list_splits(unit)
+    about = {**_about_all(unit, shared, splits, labels), **_about_vectors(unit)}
+    if unit.name == "heads":
+        about |= _about_heads(shared)
+    about_entry = write_entry(folder, dataset_path(unit.name, ABOUT), dump_json(about))
+    rows = {split: listed["rows"] for split, listed in splits.items()}
+    return Finished((labels, about_entry), DatasetSize(rows, sum(part.bytes for part in unit.parts)))
+
+
+def _write_label_table(folder: str, dataset: str, shared: EmitFacts) -> FileEntry:
+    """labels.parquet: original number, name, frequency and inverse propensity of each label that stays."""
+    params = shared.inputs.params
+    original, frequency = kept_labels(folder, params.reorders_labels(dataset))
+    names = label_names(shared.inputs.names)
+    columns: dict[str, np.ndarray | list] = {
+        "label": np.arange(len(original), dtype=np.int32),
+        "original_label": original.astype(np.int32),
+        "name": [names[label] for label in original] if names else [None] * len(original),
+        "frequency": frequency,
+        "inverse_propensity": propensity_formula(
+            frequency, shared.survey.rows["train"], params.propensity_a, params.propensity_b
+        ),
+    }
+    path = dataset_path(dataset, LABELS)
+    return FileEntry(path, **write_labels(files.join(folder, path), columns))
+
+
+def label_names(names: MatrixRef) -> list[str] | None:
+    """Names of the original labels from the artifact `names`, where the data has them."""
+    path = files.join(names.folder, names.name, "labels.json")
+    return json.loads(files.read_bytes(path)) if files.exists(path) else None
+
+
+def _list_splits(unit: WrittenDataset) -> dict[str, dict[str, Any]]:
+    """Rows and parts of each split, as dataset.json lists them."""
+    splits: dict[str, dict[str, Any]] = {}
+    for part in unit.parts:
+        listed = splits.setdefault(str(part.split), {"rows": 0, "parts": []})
+        listed["rows"] += part.rows
+        listed["parts"].append(_listed_part(unit.name, part))
+    return splits
+
+
+def _listed_part(dataset: str, part: FileEntry) -> dict[str, Any]:
+    path = inside_dataset(dataset, part.path)
+    return {"path": path, "rows": part.rows, "bytes": part.bytes, "sha256": part.sha256}
+
+
+def _about_all(unit: WrittenDataset, shared: EmitFacts, splits: dict, labels: FileEntry) -> dict[str, Any]:
+    """What dataset.json says of tree/ as well as of heads/."""
+    inputs, survey = shared.inputs, shared.survey
+    return {
+        "format": DATASET_FORMAT,
+        "dataset": unit.name,
+        "n_features": inputs.n_features,
+        "n_labels": survey.labels_kept,
+        "n_original_labels": inputs.n_labels,
+        "splits": splits,
+        "labels": {"path": LABELS, "sha256": labels.sha256},
+        "labels_from": inputs.train_labels.sentence,
+        "label_scores": inputs.train_labels.scores,
+        "labels_a_row": survey.labels_per_row,
+        "k": survey.k,
+        "k_percentiles": survey.k_percentiles,
+        "filtered": survey.filtered(),
+        "propensity": {"a": inputs.params.propensity_a, "b": inputs.params.propensity_b},
+        "rows_normalised": unit.name == "tree",
+        "shuffled": unit.name == "heads",
+        "synthetic": inputs.synthetic,
+        "provenance": asdict(unit.provenance),
+    }
+
+
+def _about_vectors(unit: WrittenDataset) -> dict[str, Any]:
+    if not unit.vectors:
+        return {}
+    return {"label_embedding": {"parts": [_listed_part(unit.name, part) for part in unit.vectors]}}
+
+
+def _about_heads(shared: EmitFacts) -> dict[str, Any]:
+    """What dataset.json says of heads/ besides."""
+    changes = {} if shared.sign_changes is None else {"sign_changes": asdict(shared.sign_changes)}
+    return {
+        "label_order": shared.inputs.params.label_order,
+        **changes,
+        "dft_initial_bias": initial_bias(shared.survey.labels_kept, shared.survey.k),
+    }
 
 
 def initial_bias(n_labels: int, k: int) -> float | None:
@@ -19,70 +147,3 @@ def initial_bias(n_labels: int, k: int) -> float | None:
     if not 0 < k < n_labels:
         return None
     return math.sqrt(n_labels) * math.log(k / (n_labels - k))
-
-
-def label_names(shared: dict) -> list[str] | None:
-    """Names of the original labels, where the data has them."""
-    import json
-
-    folder, name = shared["names"]
-    path = files.join(folder, name, "labels.json")
-    return json.loads(files.read_bytes(path)) if files.exists(path) else None
-
-
-def describe_dataset(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
-    """Write labels.parquet and dataset.json of tree/ or heads/; gives their files and a summary."""
-    dataset, facts, params = unit["unit"], shared["facts"], shared["params"]
-    original, frequency = kept_labels(folder, has_own_order(dataset, shared))
-    names = label_names(shared)
-    columns: dict[str, np.ndarray | list] = {
-        "label": np.arange(len(original), dtype=np.int32),
-        "original_label": original.astype(np.int32),
-        "name": [names[label] for label in original] if names else [None] * len(original),
-        "frequency": frequency,
-        "inverse_propensity": propensity_formula(
-            frequency, facts["rows"]["train"], params["propensity_a"], params["propensity_b"]
-        ),
-    }
-    top = f"datasets/{dataset}"
-    labels_entry = {"path": f"{top}/labels.parquet", **write_labels(files.join(folder, top, "labels.parquet"), columns)}
-    splits: dict[str, dict] = {}
-    for part in unit["parts"]:
-        listed = splits.setdefault(part["split"], {"rows": 0, "parts": []})
-        listed["rows"] += part["rows"]
-        entry = {key: part[key] for key in ("rows", "bytes", "sha256")}
-        listed["parts"].append({"path": part["path"].removeprefix(top + "/"), **entry})
-    about = {
-        "format": DATASET_FORMAT,
-        "dataset": dataset,
-        "n_features": shared["n_features"],
-        "n_labels": facts["labels_kept"],
-        "n_original_labels": shared["n_labels"],
-        "splits": splits,
-        "labels": {"path": "labels.parquet", "sha256": labels_entry["sha256"]},
-        "labels_from": shared["train_labels"]["sentence"],
-        "label_scores": shared["train_labels"]["scores"],  # posterior, similarity or none: all 1
-        "labels_a_row": facts["labels_a_row"],
-        "k": facts["k"],
-        "k_percentiles": facts["k_percentiles"],
-        "filtered": facts["filtered"],
-        "propensity": {"a": params["propensity_a"], "b": params["propensity_b"]},
-        "rows_normalised": dataset == "tree",
-        "shuffled": dataset == "heads",
-        "synthetic": shared["synthetic"],
-        "provenance": unit["provenance"],
-    }
-    if unit.get("vectors"):
-        vectors = [{**part, "path": part["path"].removeprefix(top + "/")} for part in unit["vectors"]]
-        about["label_embedding"] = {"parts": vectors}
-    if dataset == "heads":
-        about["label_order"] = params["label_order"]
-        if "sign_changes" in facts:
-            about["sign_changes"] = facts["sign_changes"]
-        about["dft_initial_bias"] = initial_bias(facts["labels_kept"], facts["k"])
-    content = dump_json(about)
-    path = f"{top}/dataset.json"
-    files.write_bytes(files.join(folder, path), content)
-    entry = {"path": path, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    size = sum(part["bytes"] for part in unit["parts"])
-    return [labels_entry, entry], {"rows": {split: s["rows"] for split, s in splits.items()}, "bytes": size}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
+from xpipe.engine.messages import FileEntry, Finished, Unit, entry_of_file, write_entry
 from xpipe.formats.npz import write_npz
 from xpipe.formats.svmlight import NO_ROWS, empty_row
 from xpipe.formats.xmc_text import format_blocks
@@ -14,43 +16,54 @@ from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json
 from xpipe.ground.sparse import Triple
 from xpipe.stages.emit.dataset_json import label_names
-from xpipe.stages.emit.work import emitted_rows, kept_labels
+from xpipe.stages.emit.facts import EmitFacts
+from xpipe.stages.emit.label_survey import kept_labels
+from xpipe.stages.emit.work import emitted_rows
+from xpipe.stages.emitted_paths import dataset_path
 from xpipe.stages.matrices import open_matrix
 
 SHORT = {"train": "trn", "test": "tst", "dev": "dev"}  # PECOS names
 SVMLIGHT_BASE = 1  # LIBSVM's own tools refuse a feature 0
 
 
-def write_file(folder: str, unit: dict, shared: dict) -> list[str]:
-    """Write the files of one format and split (None: what stands beside them); gives their paths below `folder`."""
-    top = f"datasets/{unit['format']}"
-    if unit["split"] is None:
-        return _write_beside(folder, top, shared)
-    return _WRITERS[unit["format"]](folder, top, unit["split"], shared)
+@dataclass(frozen=True)
+class FormatFiles(Unit):
+    """The files of one format and split; split None: what stands beside them."""
+
+    format: str
+    split: str | None
 
 
-def _parts(folder: str, split: str, shared: dict) -> Iterator[tuple[Triple, Triple]]:
-    starts = open_matrix(shared["features"], split).starts
+def write_format(folder: str, unit: FormatFiles, shared: EmitFacts) -> Finished[None]:
+    if unit.split is None:
+        return Finished(tuple(_write_beside(folder, unit.format, shared)), None)
+    paths = _WRITERS[unit.format](folder, unit.split, shared)
+    return Finished(tuple(entry_of_file(folder, path) for path in paths), None)
+
+
+def _parts(folder: str, split: str, shared: EmitFacts) -> Iterator[tuple[Triple, Triple]]:
+    """(features, labels) of the rows of each stored part; all label scores are 1."""
+    starts = open_matrix(shared.inputs.features, split).starts
     for start, stop in pairwise(starts):
-        _, features, labels = emitted_rows(folder, shared, split, np.arange(start, stop))
+        _, features, labels = emitted_rows(folder, shared.inputs, split, np.arange(start, stop))
         yield features, labels._replace(values=np.ones(len(labels.indices), dtype=np.float32))
 
 
-def _write_xmc(folder: str, top: str, split: str, shared: dict) -> list[str]:
-    path = f"{top}/{split}.txt"
+def _write_xmc(folder: str, split: str, shared: EmitFacts) -> list[str]:
+    path = dataset_path("xmc", f"{split}.txt")
+    survey = shared.survey
     with files.open_write(files.join(folder, path)) as stream:
-        facts = shared["facts"]
-        stream.write(f"{facts['rows'][split]} {shared['n_features']} {facts['labels_kept']}\n".encode())
+        stream.write(f"{survey.rows[split]} {shared.inputs.n_features} {survey.labels_kept}\n".encode())
         for features, labels in _parts(folder, split, shared):
             for block in format_blocks(features, labels):
                 stream.write(block)
     return [path]
 
 
-def _write_svmlight(folder: str, top: str, split: str, shared: dict) -> list[str]:
-    path = f"{top}/{split}.svm"
+def _write_svmlight(folder: str, split: str, shared: EmitFacts) -> list[str]:
+    path = dataset_path("svmlight", f"{split}.svm")
     with files.open_write(files.join(folder, path)) as stream:
-        if not shared["facts"]["rows"][split]:
+        if not shared.survey.rows[split]:
             stream.write(NO_ROWS)
         for features, labels in _parts(folder, split, shared):
             # a sample without anything gets an explicit zero: readers of svmlight skip blank lines and would shift rows
@@ -59,9 +72,9 @@ def _write_svmlight(folder: str, top: str, split: str, shared: dict) -> list[str
     return [path]
 
 
-def _write_npz(folder: str, top: str, split: str, shared: dict) -> list[str]:
-    rows, n_labels = shared["facts"]["rows"][split], shared["facts"]["labels_kept"]
-    paths = [f"{top}/X.{SHORT[split]}.npz", f"{top}/Y.{SHORT[split]}.npz"]
+def _write_npz(folder: str, split: str, shared: EmitFacts) -> list[str]:
+    paths = [dataset_path("npz", f"{matrix}.{SHORT[split]}.npz") for matrix in ("X", "Y")]
+    rows = shared.survey.rows[split]
 
     def features() -> Iterator[Triple]:
         return (part[0] for part in _parts(folder, split, shared))
@@ -69,22 +82,20 @@ def _write_npz(folder: str, top: str, split: str, shared: dict) -> list[str]:
     def labels() -> Iterator[Triple]:
         return (part[1] for part in _parts(folder, split, shared))
 
-    write_npz(files.join(folder, paths[0]), (rows, shared["n_features"]), features)
-    write_npz(files.join(folder, paths[1]), (rows, n_labels), labels)
+    write_npz(files.join(folder, paths[0]), (rows, shared.inputs.n_features), features)
+    write_npz(files.join(folder, paths[1]), (rows, shared.survey.labels_kept), labels)
     return paths
 
 
-def _write_beside(folder: str, top: str, shared: dict) -> list[str]:
+def _write_beside(folder: str, name: str, shared: EmitFacts) -> Iterator[FileEntry]:
     """labels.txt (names, or original numbers), and the marker of stand-ins, which stays with every copy."""
     original, _ = kept_labels(folder)
-    names = label_names(shared)
+    names = label_names(shared.inputs.names)
     lines = [names[label] if names else f"label {label}" for label in original]
-    content = {"labels.txt": "".join(f"{line}\n" for line in lines).encode()}
-    if shared["synthetic"]:
-        content["SYNTHETIC.json"] = dump_json({"SYNTHETIC": "rows of a generated stand-in, not of a real dataset"})
-    for name, text in content.items():
-        files.write_bytes(files.join(folder, top, name), text)
-    return [f"{top}/{name}" for name in content]
+    yield write_entry(folder, dataset_path(name, "labels.txt"), "".join(f"{line}\n" for line in lines).encode())
+    if shared.inputs.synthetic:
+        marker = {"SYNTHETIC": "rows of a generated stand-in, not of a real dataset"}
+        yield write_entry(folder, dataset_path(name, "SYNTHETIC.json"), dump_json(marker))
 
 
 _WRITERS = {"xmc": _write_xmc, "npz": _write_npz, "svmlight": _write_svmlight}

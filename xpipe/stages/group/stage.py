@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal
+import dataclasses
+from typing import Any
 
-from pydantic import Field, model_validator
-
+from xpipe.engine.context import Context
+from xpipe.engine.messages import Unit
+from xpipe.engine.params import canonical_params
 from xpipe.engine.places import input_problem
-from xpipe.engine.stage import Estimate, Outlook, Params, Produced, Stage, canonical_params
+from xpipe.engine.stage import Estimate, Outlook, Produced, Stage
 from xpipe.errors import ConfigError, DataError, XpipeError
 from xpipe.ground import files
-from xpipe.stages.matrices import entries_of, locate, matrix_about, open_matrix, part_path, part_rows, rows_of
+from xpipe.stages.group.params import GroupParams
+from xpipe.stages.matrices import entries_of, locate, matrix_about, part_rows, rows_of
 from xpipe.stages.read.stage import check_is_file
-
-
-class GroupParams(Params):
-    """Section `group`: which samples share their labels."""
-
-    rule: Literal["random", "kmeans", "given"]
-    size: int | None = Field(default=None, ge=1)  # rule random: samples a group
-    depth: int | None = Field(default=None, ge=0)  # rule kmeans: 2**depth groups of samples that look alike
-    noise: float | None = Field(default=None, ge=0, le=1e6)  # rule kmeans: 0 (default) homogeneous, above 10 random
-    file: str | None = None  # rule given: one group id a line, or a membership matrix (Y1)
-
-    @model_validator(mode="after")
-    def _complete(self) -> GroupParams:
-        needs, takes = {"random": ("size", ()), "kmeans": ("depth", ("noise",)), "given": ("file", ())}[self.rule]
-        if getattr(self, needs) is None:
-            raise ValueError(f"rule {self.rule} needs `{needs}`")
-        for option in ("size", "depth", "noise", "file"):
-            if option != needs and option not in takes and getattr(self, option) is not None:
-                raise ValueError(f"rule {self.rule} takes no `{option}`")
-        return self
 
 
 def preflight(params: GroupParams, outlook: Outlook) -> list[XpipeError]:
@@ -72,89 +54,37 @@ def estimate(params: GroupParams, inputs: dict) -> Estimate:
     return Estimate(rows, memory)
 
 
-def run(context: Any) -> Produced:
+def run(context: Context[GroupParams]) -> Produced:
+    from xpipe.stages.group import work
+
     labels = context.inputs["labels"]
-    n_samples = rows_of(labels, "train")
-    shared = {
-        "labels": locate(labels),
-        "features": locate(context.inputs["features"]) if context.params.rule == "kmeans" else None,
-        "params": context.params.model_dump(mode="json"),
-        "seed": context.seed,
-        "part_rows": labels.about["part_rows"],
-        "cuts": part_rows(labels, "train"),
-        "file_rows": labels.about.get("file_rows", {}).get("train"),
+    n_samples, rows_of_a_part = rows_of(labels, "train"), labels.about["part_rows"]
+    shared = work.Grouping(
+        params=context.params,
+        seed=context.seed,
+        labels=locate(labels),
+        features=locate(context.inputs["features"]) if context.params.rule == "kmeans" else None,
+        file_rows=labels.about.get("file_rows", {}).get("train"),
+        part_rows=rows_of_a_part,
+        cuts=tuple(part_rows(labels, "train")),
+    )
+    (made,) = context.map("groups", work.make_groups, [Unit("train", n_samples)], shared)
+    facts = dataclasses.asdict(made.result)
+    widths = {"membership": made.result.groups, "group_labels": labels.about["n_columns"]}
+    rows = {"membership": n_samples, "group_labels": made.result.groups}
+    artifacts = {
+        name: (
+            [entry for entry in made.files if entry.path.startswith(f"{name}/")],
+            matrix_about(widths[name], rows_of_a_part, {"train": rows[name]}),
+        )
+        for name in ("membership", "group_labels")
     }
-    (receipt,) = context.map("groups", make_groups, [{"unit": "train", "rows": n_samples}], shared)
-    facts = receipt["result"]
-    entries = receipt["files"]
-    part = labels.about["part_rows"]
-    return Produced(
-        {
-            "membership": (
-                [entry for entry in entries if entry["path"].startswith("membership/")],
-                matrix_about(facts["groups"], part, {"train": n_samples}),
-            ),
-            "group_labels": (
-                [entry for entry in entries if entry["path"].startswith("group_labels/")],
-                matrix_about(labels.about["n_columns"], part, {"train": facts["groups"]}),
-            ),
-        },
-        {"rows": n_samples, **facts},
-    )
+    return Produced(artifacts, {"rows": n_samples, **facts})
 
 
-def make_groups(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
-    """Both matrices in one unit; only the rule kmeans loads features. Membership parts are cut as the features are."""
-    import numpy as np
-
-    from xpipe import grouping
-    from xpipe.formats.parts import slice_rows, write_part
-    from xpipe.ground.sparse import to_matrix, to_triple
-
-    stored = open_matrix(shared["labels"], "train")
-    Y = to_matrix(stored.load(), stored.n_columns)
-    params = shared["params"]
-    if params["rule"] == "random":
-        Y1, Y2 = grouping.random_groups(Y, params["size"], shared["seed"])
-    elif params["rule"] == "kmeans":
-        features = open_matrix(shared["features"], "train")
-        X = to_matrix(features.load(), features.n_columns)
-        Y1, Y2 = grouping.kmeans_groups(X, Y, params["depth"], shared["seed"], params["noise"] or 0.0)
-    else:
-        from xpipe.formats import read_membership
-
-        given = read_membership(files.local(params["file"]), samples=stored.samples(), n_rows=shared["file_rows"])
-        Y1, Y2 = grouping.given_groups(given, Y)
-    entries = []
-    n_groups = Y2.shape[0]
-    group_cuts = [min(shared["part_rows"], n_groups - start) for start in range(0, n_groups, shared["part_rows"])] or [
-        0
-    ]
-    for name, matrix, cuts, numbers in (
-        ("membership", Y1, shared["cuts"], stored.samples()),
-        ("group_labels", Y2, group_cuts, np.arange(n_groups)),
-    ):
-        triple, start = to_triple(matrix), 0
-        for index, rows in enumerate(cuts):
-            path = part_path(name, "train", index)
-            facts = write_part(
-                files.join(folder, path), numbers[start : start + rows], slice_rows(triple, start, start + rows)
-            )
-            entries.append({"path": path, "split": "train", **facts})
-            start += rows
-    sizes = np.bincount(Y1.indices, minlength=n_groups)
-    yield (
-        units[0]["unit"],
-        entries,
-        {
-            "groups": n_groups,
-            "samples_in_no_group": int((np.diff(Y1.indptr) == 0).sum()),
-            "samples_a_group": round(float(Y1.nnz / n_groups), 3) if n_groups else 0.0,
-            "largest_group": int(sizes.max()) if n_groups else 0,
-            "labels_a_group": round(float(Y2.nnz / n_groups), 3) if n_groups else 0.0,
-            "groups_without_labels": int((np.diff(Y2.indptr) == 0).sum()),
-        },
-    )
+def describe(summary: dict) -> str:
+    size, labels = summary["samples_a_group"], summary["labels_a_group"]
+    return f"{summary['groups']:,} groups of {size:.1f} samples, {labels:.1f} labels each"
 
 
 GROUP = Stage(
@@ -170,4 +100,5 @@ GROUP = Stage(
     identity=identity,
     libraries=("numba", "numpy", "pyarrow"),
     estimate=estimate,
+    describe=describe,
 )

@@ -1,50 +1,24 @@
-"""Stage train: label trees on the emitted tree/, and what section `train` holds: trees and heads.
+"""Stage train: label trees on the emitted tree/ dataset.
 
-Orchestration only: what a worker does with some units of a tree is in `train_tree`, the algorithm is `trees`; heads
-are trained by a stage of their own, `train_heads`, so that one can change without the other.
+Orchestration only: what a worker does is in `work`, the algorithm is `trees`. Heads are trained by a stage of their
+own, `train_heads`, so that one can change without the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal, Self
+from typing import Any
 
-from pydantic import Field, model_validator
-
-from xpipe.engine.stage import Estimate, Outlook, Params, Produced, Stage, canonical_params
+from xpipe.engine.context import Context
+from xpipe.engine.messages import Unit
+from xpipe.engine.params import canonical_params
+from xpipe.engine.stage import Estimate, Outlook, Produced, Stage
 from xpipe.errors import XpipeError
+from xpipe.ground.quantities import format_bytes
 from xpipe.stages.emit.stage import dataset_problem
 from xpipe.stages.matrices import entries_of, rows_of
-from xpipe.stages.train_heads.params import HeadParams, check_names
+from xpipe.stages.train_trees.params import TrainParams
 
 MODEL = "tree_model"
-
-
-class TreeParams(Params):
-    """`train: {tree: ...}`: a forest of label trees; `arity: 2` is Parabel's."""
-
-    n_trees: int = Field(default=3, ge=1)
-    arity: int = Field(default=64, ge=2)
-    max_leaf: int = Field(default=100, ge=1)
-    loss: Literal["squared_hinge", "logistic"] = "squared_hinge"
-    cost: float = Field(default=0.8, gt=0)
-    threshold: float = Field(default=0.1, ge=0)  # smaller weights become 0
-    label_vectors: Literal["embedding", "rows"] = "embedding"  # rows: as where the pipeline embeds no labels
-    weighted: Literal["auto", True, False] = "auto"  # positives count as much as their scores; auto: if posteriors
-
-
-class TrainParams(Params):
-    """Section `train`: which models to train; a tree where nothing else is asked for."""
-
-    tree: TreeParams | None = None
-    heads: list[HeadParams] = []
-
-    @model_validator(mode="after")
-    def _something(self) -> Self:
-        check_names(self.heads)
-        if self.tree is None and not self.heads:
-            object.__setattr__(self, "tree", TreeParams())  # frozen for everybody else
-        return self
 
 
 def has_tree(params: TrainParams) -> bool:
@@ -70,42 +44,34 @@ def estimate(params: TrainParams, inputs: dict) -> Estimate:
     return Estimate(rows_of(features, "train"), 250 * 2**20 + 40 * entries)
 
 
-def run(context: Any) -> Produced:
+def run(context: Context[TrainParams]) -> Produced:
+    from xpipe.stages.train_trees import work
+
     params = context.params.tree
-    shared = {
-        "dataset": f"{context.inputs['datasets'].folder}/datasets/tree",
-        "params": params.model_dump(mode="json"),
-        "seed": context.seed,
-    }
-    (plan,) = context.map("plan", plan_trees, [{"unit": "trees", "rows": 0}], shared)
+    assert params is not None  # or the stage is off
+    shared = work.Training(f"{context.inputs['datasets'].folder}/datasets/tree", params, context.seed)
+    (plan,) = context.map("plan", work.plan_trees, [Unit("trees", 0)], shared)
     units = [
-        {"unit": f"units-{number:05d}", "first": first, "last": last, "rows": cost}
-        for number, (first, last, cost) in enumerate(plan["result"]["chunks"])
+        work.TreeUnits(f"units-{number:05d}", cost, first, last)
+        for number, (first, last, cost) in enumerate(plan.result.chunks)
     ]
-    trained = context.map("units", train_units, units, shared, apart=True)
-    shared["trained"] = [entry["path"] for receipt in trained for entry in receipt["files"]]
-    (joined,) = context.map("model", join_trees, [{"unit": "model", "rows": 0}], shared)
-    summary = {"rows": plan["result"]["rows"], **plan["result"]["facts"], **joined["result"]}
-    return Produced({MODEL: (joined["files"], {})}, summary, scratch=("plan", "units"))
+    trained = context.map("units", work.train_units, units, shared, one_unit_per_task=True)
+    parts = work.Trained(shared, tuple(entry.path for made in trained for entry in made.files))
+    (joined,) = context.map("model", work.join_trees, [Unit("model", 0)], parts)
+    shape = {"trees": plan.result.trees, "levels": plan.result.levels, "labels": plan.result.labels}
+    summary = {
+        "rows": plan.result.rows,
+        **shape,
+        "label_vectors": plan.result.label_vectors,
+        "weights": joined.result.weights,
+        "bytes": joined.result.bytes,
+    }
+    return Produced({MODEL: (joined.files, {})}, summary)
 
 
-def plan_trees(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
-    from xpipe.stages.train_trees import work as train_tree
-
-    yield units[0]["unit"], *train_tree.plan(folder, shared)
-
-
-def train_units(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
-    from xpipe.stages.train_trees import work as train_tree
-
-    for unit in units:
-        yield unit["unit"], *train_tree.train(folder, unit, shared)
-
-
-def join_trees(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
-    from xpipe.stages.train_trees import work as train_tree
-
-    yield units[0]["unit"], *train_tree.join(folder, shared)
+def describe(summary: dict) -> str:
+    shape = f"{summary['trees']} trees of {summary['levels']} levels for {summary['labels']:,} labels"
+    return f"{shape}; {summary['weights']:,} weights, {format_bytes(summary['bytes'])}"
 
 
 def compile_kernels() -> None:
@@ -135,4 +101,5 @@ TRAIN = Stage(
     estimate=estimate,
     compile=compile_kernels,
     counts="units of work",
+    describe=describe,
 )

@@ -5,15 +5,17 @@ Knows nothing of Dask; the algorithm is `trees`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import scipy.sparse as sp
 
+from xpipe.engine.messages import Finished, Unit, entry_of_file
 from xpipe.formats.parquet import read_about, read_label_embedding, read_split
 from xpipe.ground import files
-from xpipe.stages.arrays import packed, unpacked
-from xpipe.stages.read.work import entry_of
+from xpipe.stages.arrays import read_arrays, write_arrays
+from xpipe.stages.train_trees.params import TreeParams
 from xpipe.trees import (
     LabelTree,
     TrainingData,
@@ -32,14 +34,54 @@ PLAN = "plan/trees.npz"
 MODEL_FILE = "tree_model/models/tree.npz"
 
 
-def options_of(shared: dict) -> TreeOptions:
-    """Rows of tree/ have length 1 already; scaling them again costs little and takes rows of others."""
-    own = {name: value for name, value in shared["params"].items() if name not in ("label_vectors", "weighted")}
-    return TreeOptions(**own, seed=shared["seed"])
+@dataclass(frozen=True)
+class Training:
+    """dataset: the folder of the emitted tree/."""
+
+    dataset: str
+    params: TreeParams
+    seed: int
+
+    def options(self) -> TreeOptions:
+        """Rows of tree/ have length 1 already; scaling them again costs little and takes rows of others."""
+        return TreeOptions(**self.params.model_dump(exclude={"label_vectors", "weighted"}), seed=self.seed)
+
+    def data(self) -> TrainingData:
+        return _training_data(self.dataset, self.params.weighted)
 
 
-def training_data(shared: dict) -> TrainingData:
-    return _training_data(shared["dataset"], shared["params"]["weighted"])
+@dataclass(frozen=True)
+class TreeUnits(Unit):
+    """Units first to last - 1 of all trees, counted one after the other; its size is their cost."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class ForestPlan:
+    """chunks: first unit, one after the last, cost. rows, labels: of the training data."""
+
+    chunks: tuple[tuple[int, int, int], ...]
+    rows: int
+    trees: int
+    levels: int
+    labels: int
+    label_vectors: str
+
+
+@dataclass(frozen=True)
+class Trained:
+    """paths: files of trained units, in the order of the units."""
+
+    training: Training
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    weights: int
+    bytes: int
 
 
 @lru_cache(maxsize=1)
@@ -52,32 +94,37 @@ def _training_data(dataset: str, weighted: bool | str) -> TrainingData:
     return state_data(X, Y, scores if weighted else None)
 
 
-def plan(folder: str, shared: dict) -> tuple[list[dict], dict]:
+def plan_trees(folder: str, unit: Unit, shared: Training) -> Finished[ForestPlan]:
     """The trees, and their units in chunks: neighbours of about equal cost together."""
-    data = training_data(shared)
-    vectors = read_label_embedding(shared["dataset"]) if shared["params"]["label_vectors"] == "embedding" else None
-    plans = plan_forest(data, vectors, options_of(shared))
+    data = shared.data()
+    vectors = read_label_embedding(shared.dataset) if shared.params.label_vectors == "embedding" else None
+    plans = plan_forest(data, vectors, shared.options())
     costs = np.concatenate([np.zeros(0, np.int64), *(unit_costs(data, plan) for plan in plans)])
+    arrays = {f"order-{plan.tree}": plan.order for plan in plans}
+    arrays |= {f"bounds-{plan.tree}-{level}": plan.bounds[level] for plan in plans for level in range(plan.depth)}
+    found = ForestPlan(
+        chunks=tuple(_cut(costs)),
+        rows=data.X.n_rows,
+        trees=len(plans),
+        levels=plans[0].depth if plans else 0,
+        labels=len(data.labels),
+        label_vectors="rows" if vectors is None else "embedding",
+    )
+    return Finished((write_arrays(folder, PLAN, arrays),), found)
+
+
+def _cut(costs: np.ndarray) -> list[tuple[int, int, int]]:
     chunks, first, total = [], 0, 0
     for number, cost in enumerate(costs.tolist()):
         total += cost
         if total >= costs.sum() / CHUNKS or number == len(costs) - 1:
-            chunks.append([first, number + 1, total])
+            chunks.append((first, number + 1, total))
             first, total = number + 1, 0
-    arrays = {f"order-{plan.tree}": plan.order for plan in plans}
-    arrays |= {f"bounds-{plan.tree}-{level}": plan.bounds[level] for plan in plans for level in range(plan.depth)}
-    facts = {
-        "trees": len(plans),
-        "levels": plans[0].depth if plans else 0,
-        "labels": len(data.labels),
-        "label_vectors": "rows" if vectors is None else "embedding",
-    }
-    result = {"chunks": chunks, "rows": data.X.n_rows, "facts": facts}
-    return [entry_of(folder, PLAN, packed(arrays))], result
+    return chunks
 
 
 def read_plans(folder: str) -> tuple[TreePlan, ...]:
-    arrays = unpacked(folder, PLAN)
+    arrays = read_arrays(folder, PLAN)
     n_trees = sum(name.startswith("order-") for name in arrays)
     depth = [sum(name.startswith(f"bounds-{tree}-") for name in arrays) for tree in range(n_trees)]
     return tuple(
@@ -86,27 +133,28 @@ def read_plans(folder: str) -> tuple[TreePlan, ...]:
     )
 
 
-def train(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
-    """Train units first..last of all trees, counted one after the other."""
-    data, options = training_data(shared), options_of(shared)
-    wanted = [(plan, part) for plan in read_plans(folder) for part in plan.units()][unit["first"] : unit["last"]]
-    arrays = {}
-    for number, (plan, part) in enumerate(wanted):
-        for name, array in train_unit(data, plan, part, options)._asdict().items():
-            arrays[f"{number}-{name}"] = array
-    return [entry_of(folder, f"units/{unit['unit']}.npz", packed(arrays))], {}
+def train_units(folder: str, unit: TreeUnits, shared: Training) -> Finished[None]:
+    """The weights of some units."""
+    data, options = shared.data(), shared.options()
+    wanted = [(plan, part) for plan in read_plans(folder) for part in plan.units()][unit.first : unit.last]
+    arrays = {
+        f"{number}-{name}": array
+        for number, (plan, part) in enumerate(wanted)
+        for name, array in train_unit(data, plan, part, options)._asdict().items()
+    }
+    return Finished((write_arrays(folder, f"units/{unit.name}.npz", arrays),), None)
 
 
-def join(folder: str, shared: dict) -> tuple[list[dict], dict]:
+def join_trees(folder: str, unit: Unit, shared: Trained) -> Finished[ModelFacts]:
     """The model of all trained units, in one file."""
     found = []
-    for path in shared["trained"]:
-        arrays = unpacked(folder, path)
+    for path in shared.paths:
+        arrays = read_arrays(folder, path)
         for number in range(len(arrays) // len(UnitWeights._fields)):
             found.append(UnitWeights(*(arrays[f"{number}-{name}"] for name in UnitWeights._fields)))
-    options = options_of(shared)
-    tree = LabelTree.of(make_forest(training_data(shared), read_plans(folder), found, options), options)
-    target = files.join(folder, MODEL_FILE)
-    tree.save(target)
-    entry = {"path": MODEL_FILE, "bytes": files.size(target), "sha256": files.sha256(target)}
-    return [entry], {"weights": sum(len(unit.weights) for unit in found), "bytes": entry["bytes"]}
+    training = shared.training
+    options = training.options()
+    tree = LabelTree.of(make_forest(training.data(), read_plans(folder), found, options), options)
+    tree.save(files.join(folder, MODEL_FILE))
+    entry = entry_of_file(folder, MODEL_FILE)
+    return Finished((entry,), ModelFacts(sum(len(weights.weights) for weights in found), entry.bytes))

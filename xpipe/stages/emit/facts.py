@@ -1,0 +1,93 @@
+"""What stage emit tells its workers, and what they find out about the labels. Holds no arrays and computes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xpipe.stages.emit.params import EmitParams
+from xpipe.stages.matrices import MatrixRef
+
+
+@dataclass(frozen=True)
+class LabelSource:
+    """Where the training labels come from.
+
+    matrix: labels of samples; where `group_labels` is given, groups of samples, whose labels spread to all members.
+    scores: what label scores are (posterior, similarity, or none: all are 1). sentence: the source, for people.
+    """
+
+    matrix: MatrixRef
+    group_labels: MatrixRef | None
+    scores: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class EmitInputs:
+    """What all steps start from: the artifacts that rows are read from, their widths, and the params."""
+
+    features: MatrixRef
+    train_labels: LabelSource
+    held_out_labels: MatrixRef | None
+    names: MatrixRef  # the artifact with the names of labels
+    synthetic: bool
+    n_features: int
+    n_labels: int
+    splits: tuple[str, ...]
+    seed: int
+    params: EmitParams
+
+
+@dataclass(frozen=True)
+class LabelSurvey:
+    """What the labels are like once labels without positives are filtered.
+
+    rows: emitted rows of each split. k: labels of the training row that has the most, and percentiles of that number.
+    unseen: occurrences of filtered labels in each held-out split. empty_rows: rows of each split without any label.
+    """
+
+    rows: dict[str, int]
+    labels_kept: int
+    labels_filtered: int
+    k: int
+    k_percentiles: dict[str, float]
+    labels_per_row: float
+    unseen: dict[str, int]
+    empty_rows: dict[str, int]
+    drops_empty_rows: bool
+
+    def filtered(self) -> dict[str, Any]:
+        """What was lost, as summaries and dataset.json tell it."""
+        action = "dropped" if self.drops_empty_rows else "kept"
+        return {
+            "labels_without_positives": self.labels_filtered,
+            "held_out_occurrences_of_these": self.unseen,
+            "rows_without_labels": {"action": action, **self.empty_rows},
+        }
+
+
+@dataclass(frozen=True)
+class SignChanges:
+    """Sign changes of the training label sets, and the smallest k whose DFT head is sure to produce every set."""
+
+    mean: float
+    largest: int
+    smallest_k: int
+
+
+@dataclass(frozen=True)
+class OrderEffect:
+    """Sign changes in the original order of the labels, and in the order that heads/ has."""
+
+    before: SignChanges
+    after: SignChanges
+
+
+@dataclass(frozen=True)
+class EmitFacts:
+    """What all steps after the survey share. sign_changes: None where the labels keep their order."""
+
+    inputs: EmitInputs
+    survey: LabelSurvey
+    sign_changes: OrderEffect | None = None

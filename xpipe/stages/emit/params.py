@@ -1,0 +1,59 @@
+"""Section `emit` of a pipeline file. Holds no work: stages and workers ask it what to write."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from xpipe.engine.params import Params
+
+
+class EmitParams(Params):
+    """Section `emit`: which datasets to write."""
+
+    datasets: list[Literal["tree", "heads"]] = ["tree", "heads"]
+    formats: list[Literal["parquet", "xmc", "npz", "svmlight"]] = ["parquet"]
+    label_order: Literal["original", "cooccurrence"] = "original"  # of heads/; the latter has fewest sign changes
+    rows_without_labels: Literal["keep", "drop"] = "keep"
+    row_group: int = Field(default=256, ge=1)  # rows of a Parquet row group in heads/: one minibatch
+    propensity_a: float = Field(default=0.55, gt=0)
+    propensity_b: float = Field(default=1.5, gt=0)
+
+    @field_validator("datasets", "formats")
+    @classmethod
+    def _no_twins(cls, names: list[str]) -> list[str]:
+        if len(set(names)) < len(names):
+            raise ValueError("has a name twice")
+        return names
+
+    @field_validator("formats")
+    @classmethod
+    def _some_format(cls, names: list[str]) -> list[str]:
+        if not names:
+            raise ValueError("must name at least one of parquet, xmc, npz, svmlight")
+        return names
+
+    @model_validator(mode="after")
+    def _some_dataset(self) -> Self:
+        if "parquet" in self.formats and not self.datasets:
+            raise ValueError("`datasets` must name tree, heads or both where `formats` has parquet")
+        return self
+
+    @property
+    def drops_rows(self) -> bool:
+        """Whether rows without labels are left out."""
+        return self.rows_without_labels == "drop"
+
+    @property
+    def other_formats(self) -> list[str]:
+        """The formats besides Parquet, each of which gets a folder of its own."""
+        return [name for name in self.formats if name != "parquet"]
+
+    def writes_dataset(self, name: str) -> bool:
+        """Whether the folder tree/ or heads/ comes of it: they are Parquet."""
+        return name in self.datasets and "parquet" in self.formats
+
+    def reorders_labels(self, dataset: str) -> bool:
+        """Whether the labels of tree/ or heads/ are in another order than the original one."""
+        return dataset == "heads" and self.label_order != "original"

@@ -1,0 +1,32 @@
+"""Where the emitted datasets lie: below the folder of stage emit, one folder per dataset. Reads and writes nothing."""
+
+from __future__ import annotations
+
+from xpipe.ground import files
+
+DATASETS = "datasets"  # the artifact, and the folder of its files
+
+
+def dataset_path(dataset: str, *names: str) -> str:
+    """The path of a dataset (tree, heads, xmc, ...), or of a file in it, below the folder of stage emit."""
+    return files.join(DATASETS, dataset, *names)
+
+
+def dataset_folder(artifact_folder: str, dataset: str) -> str:
+    """The folder of a dataset; `artifact_folder` is the folder of the artifact DATASETS."""
+    return files.join(artifact_folder, dataset_path(dataset))
+
+
+def rows_path(dataset: str, split: str, index: int) -> str:
+    """The path of part `index` of the rows of tree/ or heads/."""
+    return dataset_path(dataset, f"split={split}", f"part-{index:05d}.parquet")
+
+
+def label_vectors_path(index: int) -> str:
+    """The path of part `index` of the label vectors, which only tree/ has."""
+    return dataset_path("tree", "label_embedding", f"part-{index:05d}.parquet")
+
+
+def inside_dataset(dataset: str, path: str) -> str:
+    """A path below the folder of stage emit as dataset.json has it: below the folder of its dataset."""
+    return path.removeprefix(dataset_path(dataset) + "/")

@@ -1,0 +1,29 @@
+"""Section `group`: which samples share their labels."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from xpipe.engine.params import Params
+
+
+class GroupParams(Params):
+    """Section `group`: which samples share their labels."""
+
+    rule: Literal["random", "kmeans", "given"]
+    size: int | None = Field(default=None, ge=1)  # rule random: samples a group
+    depth: int | None = Field(default=None, ge=0)  # rule kmeans: 2**depth groups of samples that look alike
+    noise: float | None = Field(default=None, ge=0, le=1e6)  # rule kmeans: 0 (default) homogeneous, above 10 random
+    file: str | None = None  # rule given: one group id a line, or a membership matrix (Y1)
+
+    @model_validator(mode="after")
+    def _complete(self) -> GroupParams:
+        needs, takes = {"random": ("size", ()), "kmeans": ("depth", ("noise",)), "given": ("file", ())}[self.rule]
+        if getattr(self, needs) is None:
+            raise ValueError(f"rule {self.rule} needs `{needs}`")
+        for option in ("size", "depth", "noise", "file"):
+            if option != needs and option not in takes and getattr(self, option) is not None:
+                raise ValueError(f"rule {self.rule} takes no `{option}`")
+        return self
