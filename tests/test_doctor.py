@@ -10,8 +10,8 @@ from importlib import metadata
 
 import pytest
 
-from xpipe.cli import doctor
-from xpipe.cli.doctor import Check, cpu_quota, examine, memory_limit
+from xpipe.cli import examination as doctor
+from xpipe.cli.examination import Check, cpu_quota, examine, memory_limit
 from xpipe.ground import backend
 from xpipe.ground.backend import Probe
 
@@ -41,7 +41,7 @@ def test_examine_covers_everything(tmp_path):
 
 def test_examine_imports_nothing_heavy():
     code = (
-        "import sys; from xpipe.cli.doctor import examine; examine(); "
+        "import sys; from xpipe.cli.examination import examine; examine(); "
         "print([name for name in ('numpy', 'numba', 'dask', 'cupy', 'rich') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -84,7 +84,7 @@ def test_every_thread_that_executes_has_one_thread_of_torch(tmp_path):
         torch.ones(300, 300) @ torch.ones(300, 300)
         ready.wait()
         (call,) = calls(work.count_library_threads, tmp_path / str(number), 1, work.Settings(seconds=0))
-        found[number] = execute(call).receipts["u0"]["result"]["threads"]
+        found[number] = execute(call).receipts["u0"].result.threads
         ready.wait()
         torch.set_num_threads(before)
 
@@ -105,7 +105,7 @@ from tests.test_cluster import calls
 from xpipe.engine.cluster.calls import execute
 heavy = [name for name in ("torch", "scipy.linalg") if name in sys.modules]
 (call,) = calls(work.count_library_threads, sys.argv[1], 1, work.Settings(0, ("numpy", "scipy.linalg", "torch")))
-inside = execute(call).receipts["u0"]["result"]["threads"]
+inside = execute(call).receipts["u0"].result.threads
 import threadpoolctl, torch
 after = [library["num_threads"] for library in threadpoolctl.threadpool_info()] + [torch.get_num_threads()]
 print(json.dumps([heavy, inside, after, os.environ["OMP_NUM_THREADS"]]))

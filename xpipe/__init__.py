@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from xpipe.ground.moved import MOVED, find_old_names
+
 __version__ = "0.1.0"
 
 ROOMS = (
@@ -26,10 +28,11 @@ ROOMS = (
     "synth",
     "trees",
 )
+find_old_names()
 
 
 def __getattr__(name: str) -> Any:
-    if name in ROOMS:
+    if name in ROOMS or name in MOVED:
         return importlib.import_module(f"xpipe.{name}")
     raise AttributeError(f"module 'xpipe' has no attribute {name!r}")
 

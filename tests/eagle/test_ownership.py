@@ -16,6 +16,7 @@ from xpipe.eagle.ownership import checked
 from xpipe.errors import StageError
 from xpipe.grouping.groups import spread_labels
 from xpipe.stages.assign import work as assign_labels
+from xpipe.stages.label_chunks import LabelChunk
 
 
 @given(problems(), st.data())
@@ -70,9 +71,10 @@ def test_a_chunk_that_loses_a_label_fails(monkeypatch, tmp_path):
     Y1, Y2 = sp.csr_matrix(np.eye(3, dtype=np.float32)), sp.csr_matrix(np.ones((3, 2), np.float32))
     lost = sp.csr_matrix(np.array([[1, 1], [1, 1], [1, 0]], dtype=np.float32))
     monkeypatch.setattr(assign_labels, "groups_of", lambda *_: (np.arange(3), Y1, Y2))
-    monkeypatch.setattr(assign_labels, "_scores", lambda *_: (lost, {}))
+    monkeypatch.setattr(assign_labels, "_scores", lambda *_: (lost, None))
     with pytest.raises(StageError, match="`eagle` lost a label: group 2"):
-        assign_labels.assign_chunk(str(tmp_path), {"unit": "x", "first": 0}, {"method": "eagle"})
+        settled = assign_labels.Settled(problem=None, method="eagle", choice=None)
+        assign_labels.assign_chunk(str(tmp_path), LabelChunk("x", 2, 0, 0, 2), settled)
 
 
 @pytest.mark.parametrize("owners", ["one", "posterior"])

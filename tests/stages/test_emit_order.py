@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import polars as pl
@@ -14,7 +15,8 @@ from tests.samples import bytes_below, digests, run_pipeline, write_pipeline
 from xpipe.argmaxability import order_labels, sign_changes
 from xpipe.formats import write_xmc
 from xpipe.formats.parquet import read_split
-from xpipe.stages.emit.label_order import describe_changes
+from xpipe.stages.emit.facts import OrderEffect, SignChanges
+from xpipe.stages.emit.label_order import count_sign_changes
 
 ORDERED = "emit.label_order=cooccurrence"
 N_UNSEEN = 3
@@ -68,7 +70,7 @@ def test_rows_read_back_by_original_label_are_those_without_an_order(tmp_path, d
     after = read_split(str(ordered / "heads"), "train")[1]
     about = json.loads((ordered / "heads" / "dataset.json").read_text())
     assert about["label_order"] == "cooccurrence"
-    assert about["sign_changes"] == {"before": describe_changes(before), "after": describe_changes(after)}
+    assert about["sign_changes"] == asdict(OrderEffect(count_sign_changes(before), count_sign_changes(after)))
     assert sign_changes(after).mean() < 0.6 * sign_changes(before).mean()
     assert about["sign_changes"]["after"]["smallest_k"] < about["sign_changes"]["before"]["smallest_k"]
     plain_about = json.loads((plain / "heads" / "dataset.json").read_text())
@@ -97,5 +99,5 @@ def test_workers_and_chunks_change_no_byte(tmp_path, data, workers):
 
 def test_sign_changes_in_words():
     Y = sp.csr_matrix(np.array([[0, 1, 0, 1, 0, 1], [1, 1, 0, 0, 0, 0]], dtype=np.float32))
-    assert describe_changes(Y) == {"mean": 3.0, "largest": 5, "smallest_k": 3}
-    assert describe_changes(Y[:0]) == {"mean": 0.0, "largest": 0, "smallest_k": 0}
+    assert count_sign_changes(Y) == SignChanges(mean=3.0, largest=5, smallest_k=3)
+    assert count_sign_changes(Y[:0]) == SignChanges(mean=0.0, largest=0, smallest_k=0)

@@ -10,16 +10,20 @@ from hypothesis import strategies as st
 
 from tests import oracles
 from tests.strategies import csr_matrices, finite_float32, label_matrices
+from xpipe.engine.messages import FileEntry, Unit, entry_of_file
 from xpipe.engine.store import Store
 from xpipe.errors import StageError
 from xpipe.formats.parquet import write_dataset_part
 from xpipe.formats.parts import slice_rows, write_part
 from xpipe.ground import files
 from xpipe.ground.seeding import permutation
-from xpipe.ground.sparse import Triple, to_triple
+from xpipe.ground.sparse import Triple, normalise_rows, to_triple
 from xpipe.grouping import random_groups, spread_labels
-from xpipe.stages.emit import work as emit_rows
-from xpipe.stages.matrices import part_path
+from xpipe.stages.emit.facts import EmitFacts, EmitInputs, LabelSource
+from xpipe.stages.emit.label_survey import FREQUENCY, label_map, renumber_labels, survey_labels
+from xpipe.stages.emit.params import EmitParams
+from xpipe.stages.emit.work import DatasetPart, emitted_rows, write_dataset_parts
+from xpipe.stages.matrices import MatrixRef, part_path, write_matrix_part
 
 PART_ROWS = 7
 
@@ -29,7 +33,7 @@ PART_ROWS = 7
 
 @given(csr_matrices(values=finite_float32))
 def test_normalise_rows(matrix):
-    found = emit_rows.normalise_rows(to_triple(matrix))
+    found = normalise_rows(to_triple(matrix))
     assert found.values.dtype == np.float32
     for row, wanted in zip(oracles.rows_of(found), oracles.normalise_rows(matrix), strict=True):
         assert list(row) == list(wanted)
@@ -39,7 +43,7 @@ def test_normalise_rows(matrix):
 
 def test_rows_of_zeros_and_of_tiny_values():
     triple = Triple(np.array([0, 1, 1, 3]), np.array([0, 0, 1], np.int32), np.array([0, 1e-45, 0], np.float32))
-    assert emit_rows.normalise_rows(triple).values.tolist() == [0, 1, 0]
+    assert normalise_rows(triple).values.tolist() == [0, 1, 0]
 
 
 @given(label_matrices(), st.data())
@@ -47,12 +51,12 @@ def test_renumber_labels(labels, data):
     n_labels = labels.shape[1]
     frequency = data.draw(st.lists(st.integers(0, 2), min_size=n_labels, max_size=n_labels))
     numbers = np.where(np.array(frequency) > 0, np.cumsum(np.array(frequency) > 0) - 1, -1).astype(np.int32)
-    found = emit_rows.renumber_labels(to_triple(labels), numbers)
+    found = renumber_labels(to_triple(labels), numbers)
     assert [array.dtype for array in found] == [np.int64, np.int32, np.float32]
     wanted = oracles.renumber_labels(labels, frequency)
     assert oracles.rows_of(found) == wanted
     place = np.array(data.draw(st.permutations(range(numbers.max(initial=0) + 1))), dtype=np.int32)
-    moved = emit_rows.renumber_labels(to_triple(labels), np.where(numbers >= 0, place[numbers], -1).astype(np.int32))
+    moved = renumber_labels(to_triple(labels), np.where(numbers >= 0, place[numbers], -1).astype(np.int32))
     assert oracles.rows_of(moved) == [{int(place[label]): value for label, value in row.items()} for row in wanted]
     rows = np.split(moved.indices, moved.indptr[1:-1])
     assert all((np.diff(row) > 0).all() for row in rows)
@@ -60,8 +64,8 @@ def test_renumber_labels(labels, data):
 
 def test_label_map(tmp_path):
     np.save(tmp_path / "frequency.npy", np.array([3, 0, 1, 0, 0, 2]))
-    files.write_bytes(str(tmp_path / emit_rows.FREQUENCY), (tmp_path / "frequency.npy").read_bytes())
-    found = emit_rows.label_map(str(tmp_path))
+    files.write_bytes(str(tmp_path / FREQUENCY), (tmp_path / "frequency.npy").read_bytes())
+    found = label_map(str(tmp_path))
     assert found.tolist() == [0, -1, 1, -1, -1, 2]
     assert found.dtype == np.int32
 
@@ -89,45 +93,47 @@ class Stored:
         made = {}
         for name, matrices in (("features", self.X), ("labels", self.Y)):
             made[name] = self._write(folder, name, matrices)
-        labels_folder = [folder, "labels"]
+        labels = MatrixRef(folder, "labels")
         self.train = self.Y["train"]
-        source = {"kind": "matrix", "matrix": labels_folder, "sentence": "the labels as read"}
+        source = LabelSource(labels, None, "none", "the labels as read")
         if groups:
             Y1, Y2 = random_groups(self.Y["train"], 3, 0)
             made["membership"] = self._write(folder, "membership", {"train": Y1})
             made["group_labels"] = self._write(folder, "group_labels", {"train": Y2})
             self.train = spread_labels(Y1, Y2)
-            source = {"kind": "groups", "membership": [folder, "membership"], "group_labels": [folder, "group_labels"]}
+            membership, group_labels = MatrixRef(folder, "membership"), MatrixRef(folder, "group_labels")
+            source = LabelSource(membership, group_labels, "none", "every label of a sample's groups")
         artifacts.publish("read", "key", {}, made, {})
         self.folder = artifacts.begin("emit", "key")
-        self.shared = {
-            "features": [folder, "features"],
-            "train_labels": source,
-            "held_out_labels": labels_folder,
-            "n_features": 20,
-            "n_labels": 12,
-            "splits": ["train", "test"],
-            "seed": 5,
-            "params": {"rows_without_labels": rows_without_labels, "row_group": 3, "label_order": "original"},
-        }
+        self.inputs = EmitInputs(
+            features=MatrixRef(folder, "features"),
+            train_labels=source,
+            held_out_labels=labels,
+            names=MatrixRef(folder, "names"),
+            synthetic=False,
+            n_features=20,
+            n_labels=12,
+            splits=("train", "test"),
+            seed=5,
+            params=EmitParams(rows_without_labels=rows_without_labels, row_group=3),
+        )
 
-    def _write(self, folder: str, name: str, matrices: dict) -> tuple[list[dict], dict]:
+    def _write(self, folder: str, name: str, matrices: dict) -> tuple[list[FileEntry], dict]:
         entries = []
         for split, matrix in matrices.items():
             n_rows, triple = matrix.shape[0], to_triple(matrix)
             for index, start in enumerate(range(0, n_rows, PART_ROWS)):
-                stop, path = min(start + PART_ROWS, n_rows), part_path(name, split, index)
-                facts = write_part(
-                    files.join(folder, path), np.arange(start, stop) + 500, slice_rows(triple, start, stop)
-                )
-                entries.append({"path": path, "split": split, **facts})
+                stop = min(start + PART_ROWS, n_rows)
+                rows = slice_rows(triple, start, stop)
+                entries.append(write_matrix_part(folder, name, split, index, np.arange(start, stop) + 500, rows))
         return entries, {"n_columns": matrices["train"].shape[1]}
 
-    def survey(self) -> dict:
-        (entry,), facts = emit_rows.survey(self.folder, self.shared)
-        assert entry["sha256"] == files.sha256(files.join(self.folder, entry["path"]))
-        self.shared["facts"] = facts
-        return facts
+    def survey(self) -> EmitFacts:
+        """What steps after the survey are told."""
+        finished = survey_labels(self.folder, Unit("labels", 40), self.inputs)
+        (entry,) = finished.files
+        assert entry == entry_of_file(self.folder, FREQUENCY)
+        return EmitFacts(self.inputs, finished.result)
 
 
 KINDS = pytest.mark.parametrize(
@@ -138,7 +144,7 @@ KINDS = pytest.mark.parametrize(
 @KINDS
 def test_survey(tmp_path, groups, action):
     stored = Stored(str(tmp_path), groups=groups, rows_without_labels=action)
-    facts = stored.survey()
+    found = stored.survey().survey
     frequency = oracles.frequencies(stored.train, 12)
     kept = {label for label, count in enumerate(frequency) if count}
     sizes = [len(row) for row in oracles.sets_of(stored.train)]
@@ -149,19 +155,18 @@ def test_survey(tmp_path, groups, action):
         assert empty["train"] > 0
     if action == "drop":
         sizes = [size for size in sizes if size]
-    assert facts["rows"] == {"train": len(sizes), "test": 15 - (empty["test"] if action == "drop" else 0)}
-    assert facts["labels_kept"] == len(kept)
-    assert facts["k"] == max(sizes)
-    assert facts["k_percentiles"]["100"] == max(sizes)
-    assert facts["k_percentiles"]["50"] == np.percentile(sizes, 50)
-    assert facts["labels_a_row"] == pytest.approx(sum(sizes) / len(sizes), abs=5e-5)
-    assert facts["filtered"] == {
+    assert found.rows == {"train": len(sizes), "test": 15 - (empty["test"] if action == "drop" else 0)}
+    assert found.labels_kept == len(kept)
+    assert found.k == max(sizes)
+    assert found.k_percentiles["100"] == max(sizes)
+    assert found.k_percentiles["50"] == np.percentile(sizes, 50)
+    assert found.labels_per_row == pytest.approx(sum(sizes) / len(sizes), abs=5e-5)
+    assert found.filtered() == {
         "labels_without_positives": 12 - len(kept),
         "held_out_occurrences_of_these": {"test": sum(len(row - kept) for row in held_out)},
         "rows_without_labels": {"action": "dropped" if action == "drop" else "kept", **empty},
     }
-    found = np.load(files.join(stored.folder, emit_rows.FREQUENCY))
-    assert found.tolist() == frequency
+    assert np.load(files.join(stored.folder, FREQUENCY)).tolist() == frequency
 
 
 @KINDS
@@ -171,7 +176,7 @@ def test_emitted_rows(tmp_path, groups, action, split):
     stored.survey()
     n_rows = stored.X[split].shape[0]
     rows = np.random.default_rng(2).integers(0, n_rows, 25)
-    samples, features, labels = emit_rows.emitted_rows(stored.folder, stored.shared, split, rows)
+    samples, features, labels = emitted_rows(stored.folder, stored.inputs, split, rows)
     wanted_labels = oracles.renumber_labels(
         stored.train if split == "train" else stored.Y["test"], oracles.frequencies(stored.train, 12)
     )
@@ -181,25 +186,25 @@ def test_emitted_rows(tmp_path, groups, action, split):
     assert oracles.rows_of(labels) == [wanted_labels[row] for row in wanted]
 
 
-def units_of(stored: Stored) -> list[dict]:
+def units_of(stored: Stored) -> list[DatasetPart]:
     units = []
     for dataset in ("tree", "heads"):
         for split in ("train", "test"):
             n_rows = stored.X[split].shape[0]
             for index, start in enumerate(range(0, n_rows, PART_ROWS)):
-                place = {"dataset": dataset, "split": split, "index": index}
                 rows = min(PART_ROWS, n_rows - start)
-                units.append({"unit": f"{dataset}-{split}-{index}", **place, "start": start, "rows": rows})
+                units.append(DatasetPart(f"{dataset}-{split}-{index}", rows, dataset, split, index, start, rows))
     return units
 
 
-def write_all(stored: Stored, chunk: int) -> dict[str, dict]:
+def write_all(stored: Stored, facts: EmitFacts, chunk: int) -> dict[str, FileEntry]:
     units = units_of(stored)
     made = {}
     for start in range(0, len(units), chunk):
-        for unit, entry in emit_rows.dataset_parts(stored.folder, units[start : start + chunk], stored.shared):
-            assert entry["sha256"] == files.sha256(files.join(stored.folder, entry["path"]))
-            made[unit["unit"]] = entry
+        for unit, finished in write_dataset_parts(stored.folder, units[start : start + chunk], facts):
+            (entry,) = finished.files
+            assert entry.sha256 == files.sha256(files.join(stored.folder, entry.path))
+            made[unit.name] = entry
     assert len(made) == len(units)
     return made
 
@@ -208,13 +213,13 @@ def write_all(stored: Stored, chunk: int) -> dict[str, dict]:
 def test_files_are_the_same_however_units_are_grouped(tmp_path, groups, action):
     stored = Stored(str(tmp_path), groups=groups, rows_without_labels=action)
     facts = stored.survey()
-    made = write_all(stored, 100)
-    assert write_all(stored, 1) == made
-    assert write_all(stored, 4) == made
+    made = write_all(stored, facts, 100)
+    assert write_all(stored, facts, 1) == made
+    assert write_all(stored, facts, 4) == made
     for dataset in ("tree", "heads"):
         for split in ("train", "test"):
-            own = [entry for entry in made.values() if (entry["dataset"], entry["split"]) == (dataset, split)]
-            assert sum(entry["rows"] for entry in own) == facts["rows"][split]
+            own = [entry for entry in made.values() if (entry.dataset, entry.split) == (dataset, split)]
+            assert sum(entry.rows for entry in own) == facts.survey.rows[split]
 
 
 @KINDS
@@ -222,28 +227,28 @@ def test_what_the_files_hold(tmp_path, groups, action):
     """tree/ is normalised and in order, heads/ is as read, its training rows in the order of the seed."""
     stored = Stored(str(tmp_path), groups=groups, rows_without_labels=action)
     facts = stored.survey()
-    made = write_all(stored, 100)
+    made = write_all(stored, facts, 100)
     for unit in units_of(stored):
-        n_rows = stored.X[unit["split"]].shape[0]
+        n_rows = stored.X[unit.split].shape[0]
         order = np.arange(n_rows)
-        if unit["dataset"] == "heads" and unit["split"] == "train":
+        if unit.dataset == "heads" and unit.split == "train":
             order = permutation(n_rows, 5, "emit", "heads")
-        rows = order[unit["start"] : unit["start"] + unit["rows"]]
-        samples, features, labels = emit_rows.emitted_rows(stored.folder, stored.shared, unit["split"], rows)
-        if unit["dataset"] == "tree":
-            features = emit_rows.normalise_rows(features)
+        rows = order[unit.start : unit.start + unit.rows]
+        samples, features, labels = emitted_rows(stored.folder, stored.inputs, unit.split, rows)
+        if unit.dataset == "tree":
+            features = normalise_rows(features)
         expected = write_dataset_part(
-            str(tmp_path / "expected"), samples, features, labels, n_features=20, n_labels=facts["labels_kept"],
-            row_group=3 if unit["dataset"] == "heads" else 65536,
+            str(tmp_path / "expected"), samples, features, labels, n_features=20, n_labels=facts.survey.labels_kept,
+            row_group=3 if unit.dataset == "heads" else 65536,
         )  # fmt: skip
-        path = f"datasets/{unit['dataset']}/split={unit['split']}/part-{unit['index']:05d}.parquet"
-        assert made[unit["unit"]] == {"path": path, "dataset": unit["dataset"], "split": unit["split"], **expected}
+        path = f"datasets/{unit.dataset}/split={unit.split}/part-{unit.index:05d}.parquet"
+        assert made[unit.name] == FileEntry(path, dataset=unit.dataset, split=unit.split, **expected)
 
 
 def test_labels_of_other_samples_are_refused(tmp_path):
     stored = Stored(str(tmp_path))
     stored.survey()
-    path = files.join(stored.shared["features"][0], part_path("labels", "train", 0))
+    path = files.join(stored.inputs.features.folder, part_path("labels", "train", 0))
     write_part(path, np.arange(PART_ROWS) + 501, to_triple(stored.Y["train"][:PART_ROWS]))
     with pytest.raises(StageError, match="not of the same samples"):
-        emit_rows.emitted_rows(stored.folder, stored.shared, "train", np.arange(10))
+        emitted_rows(stored.folder, stored.inputs, "train", np.arange(10))

@@ -20,8 +20,10 @@ from xpipe.errors import BackendError, ConfigError
 from xpipe.ground.backend import Backend
 from xpipe.heads import HeadModel, TrainOptions, train_head
 from xpipe.stages.train_heads import stage as train_heads
+from xpipe.stages.train_heads import work
+from xpipe.stages.train_heads.messages import HeadToTrain, Training
 from xpipe.stages.train_heads.params import HeadParams, names_of
-from xpipe.stages.train_trees.stage import TrainParams
+from xpipe.stages.train_trees.params import TrainParams
 
 SMALL = "width: 8, epochs: 3, batch_size: 64"
 LAYERS = ("layer: bsl, dim: 3", "layer: dft, dim: 4, k: 2", "layer: softmax")
@@ -194,8 +196,8 @@ def test_heads_are_trained_on_the_backend_of_the_run(reference, tmp_path, monkey
     monkeypatch.setattr("torch.cuda.is_available", lambda: name == "cpu")
     asked = []
 
-    def stop(step, function, units, shared, apart):
-        asked.append(shared["device"])
+    def stop(step, work, units, shared, one_unit_per_task):
+        asked.append(shared.device)
         raise Stopped
 
     context = SimpleNamespace(
@@ -216,10 +218,10 @@ def test_heads_are_trained_on_the_backend_of_the_run(reference, tmp_path, monkey
 
 def test_a_gpu_that_torch_cannot_use_is_an_error(reference, tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    unit = {"unit": "bsl-50", "rows": 1, "params": HeadParams(layer="bsl").model_dump(mode="json")}
-    shared = {"dataset": str(reference[1] / "heads"), "seed": 0, "device": "cuda"}
+    unit = HeadToTrain("bsl-50", 1, HeadParams(layer="bsl"))
+    shared = Training(str(reference[1] / "heads"), seed=0, device="cuda")
     with pytest.raises(BackendError, match="PyTorch cannot use it") as caught:
-        list(train_heads.train_units(str(tmp_path), [unit], shared))
+        work.train_and_save(str(tmp_path), unit, shared)
     assert "PyTorch sees no CUDA device" in caught.value.why
     assert "backend=cpu" in caught.value.fix
 

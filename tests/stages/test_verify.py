@@ -26,6 +26,7 @@ from xpipe.argmaxability.verdicts import read_verdicts
 from xpipe.cli.progress import Progress
 from xpipe.engine import decide, execute, wiring
 from xpipe.engine import sweep as matrix
+from xpipe.engine.messages import entry_of_file
 from xpipe.engine.stage import Produced
 from xpipe.errors import ConfigError, DataError
 from xpipe.formats import read_xmc, write_xmc
@@ -60,8 +61,6 @@ def write_tensors(path, arrays):
 def make_heads(context):
     from pathlib import Path
 
-    from xpipe.stages.verify.work import file_entry
-
     n_labels = read_split_labels(f"{context.inputs['datasets'].folder}/datasets/heads").shape[1]
     heads, entries = [], []
     for d in context.params.dims:
@@ -74,7 +73,7 @@ def make_heads(context):
         heads.append({"name": "dft", "layer": "dft", "dim": 2 * k + 3, "folder": "head_models/models/dft"})
         arrays = {"W": np.hstack([dft_matrix(n_labels, k), slack])}
         write_tensors(Path(context.folder) / heads[-1]["folder"] / "weights.safetensors", arrays)
-    entries = [file_entry(context.folder, f"{head['folder']}/weights.safetensors") for head in heads]
+    entries = [entry_of_file(context.folder, f"{head['folder']}/weights.safetensors") for head in heads]
     return Produced({"head_models": (entries, {"heads": heads})})
 
 

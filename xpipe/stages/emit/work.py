@@ -24,7 +24,7 @@ TREE_ROW_GROUP = 65536  # rows of a Parquet row group in tree/; that of heads/ i
 
 @dataclass(frozen=True)
 class DatasetPart(Unit):
-    """One file of tree/ or heads/: rows start to start + rows - 1 of a split, in the order in which they are emitted."""
+    """One file of tree/ or heads/: `rows` rows of a split from `start` on, in the order in which they are emitted."""
 
     dataset: str
     split: str

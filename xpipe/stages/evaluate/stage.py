@@ -1,36 +1,39 @@
 """Stage evaluate: predictions of every trained model for a held-out split, and every metric of them.
 
-Orchestration only: predictions are `evaluate_rows`, metrics are `metrics`.
+Orchestration only: predictions and measuring are in `work`, the metrics are `metrics`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
-from pydantic import Field
-
-from xpipe.engine.stage import Estimate, Outlook, Params, Produced, Stage
-from xpipe.errors import XpipeError
-from xpipe.stages.matrices import entries_of, locate, matrix_about, part_path, part_rows, rows_of, splits_of
+from xpipe.engine.context import Context
+from xpipe.engine.messages import Finished, Unit
+from xpipe.engine.stage import Estimate, Outlook, Produced, Stage
+from xpipe.engine.store import Artifact
+from xpipe.errors import ConfigError, XpipeError
+from xpipe.ground import files
+from xpipe.stages.emitted_paths import dataset_folder
+from xpipe.stages.evaluate.messages import (
+    Figures,
+    HeadToEvaluate,
+    Model,
+    ModelToMeasure,
+    PartToPredict,
+    Predicted,
+    Prediction,
+    ReportToJoin,
+    TreeToEvaluate,
+    Truth,
+)
+from xpipe.stages.evaluate.params import EvaluateParams
+from xpipe.stages.matrices import entries_of, locate, matrix_about, part_rows, rows_of, splits_of
 from xpipe.stages.read.outlook import split_problem
 
 REPORT = "evaluation"
 TREE = "tree"
-
-
-class EvaluateParams(Params):
-    """Section `evaluate`: on which split, at which ranks."""
-
-    split: Literal["test", "dev"] = "test"
-    k: int = Field(default=5, ge=1)
-    beam: int = Field(default=10, ge=1)
-    remove_empty: bool = False  # leave rows without true labels out, instead of counting them as misses
-    propensity_a: float = Field(default=0.55, gt=0)
-    propensity_b: float = Field(default=1.5, gt=0)
-    resamples: int = Field(default=1000, ge=0)  # for the intervals
-    calibration_k: int = Field(default=4, ge=1)  # most probable labels of a row whose confidences are judged
-    calibration_bins: int = Field(default=10, ge=1)
+DESCRIBED_RANKS = (1, 3, 5)  # of the precisions in the line about the stage
 
 
 def preflight(params: EvaluateParams, outlook: Outlook) -> list[XpipeError]:
@@ -46,88 +49,125 @@ def estimate(params: EvaluateParams, inputs: dict) -> Estimate:
     return Estimate(rows, base + 24 * entries_of(features, params.split) + rows * params.k * 80)
 
 
-def models_of(inputs: dict) -> list[dict]:
-    """{name, kind, path, dataset, ...} of every trained model: the tree, then the heads in their order."""
-    top = f"{inputs['datasets'].folder}/datasets"
-    found: list[dict] = []
-    if "tree_model" in inputs:
-        tree = inputs["tree_model"]
-        path = f"{tree.folder}/{tree.files[0]['path']}"
-        found.append({"name": TREE, "kind": "tree", "path": path, "dataset": f"{top}/tree"})
-    if "head_models" in inputs:
-        artifact = inputs["head_models"]
-        for head in artifact.about["heads"]:
-            about = {name: head[name] for name in ("name", "layer", "dim", "parameters")}
-            own = {"kind": "head", "path": f"{artifact.folder}/{head['folder']}", "dataset": f"{top}/heads"}
-            found.append({**about, **own})
-    return found
+def run(context: Context[EvaluateParams]) -> Produced:
+    split, features = context.params.split, context.inputs["features"]
+    truth = find_truth(context)
+    models = find_models(context.inputs)
+    predicted = predict(context, models)
+    measured = measure(context, models, predicted, truth)
+    report = join_reports(context, measured, truth)
+    n_rows = sum(part_rows(features, split))
+    scores = [entry for parts in predicted for made in parts for entry in made.files]
+    about = matrix_about(truth.n_labels, features.about["part_rows"], {split: n_rows})
+    summaries = [
+        summarise(model, made.result, parts) for model, made, parts in zip(models, measured, predicted, strict=True)
+    ]
+    return Produced(
+        {"scores": (scores, about), REPORT: (report.files, {})},
+        {"rows": n_rows, "split": split, "models": summaries},
+    )
 
 
-def run(context: Any) -> Produced:
-    from xpipe.errors import ConfigError
-
+def find_truth(context: Context[EvaluateParams]) -> Truth:
+    """The true labels of the split. Raises ConfigError where the data has none."""
     inputs, params = context.inputs, context.params
-    features = inputs["features"]
-    truth = inputs.get("labels") or inputs.get("held_out_labels")
-    if truth is None or params.split not in splits_of(features) or params.split not in splits_of(truth):
+    features, labels = inputs["features"], inputs.get("labels") or inputs.get("held_out_labels")
+    if labels is None or params.split not in splits_of(features) or params.split not in splits_of(labels):
         raise ConfigError(
             f"there is no split {params.split!r} with labels to evaluate on",
             why="the data has " + ", ".join(splits_of(features)),
             fix=f"put {params.split}.txt beside the training file, or leave the section `evaluate` out",
         )
-    models = models_of(inputs)
-    shared = {
-        "features": locate(features),
-        "models": models,
-        "truth": locate(truth),
-        "train_truth": locate(truth) if "train" in splits_of(truth) else None,
-        "synthetic": bool(features.about.get("synthetic")),
-        "n_labels": truth.about["n_columns"],
-        "params": params.model_dump(mode="json"),
-        "seed": context.seed,
-    }
-    units, n_rows = [], sum(part_rows(features, params.split))
-    for number, model in enumerate(models):
-        for index, rows in enumerate(part_rows(features, params.split)):
-            kinds = ("ranking",) if model["kind"] == "tree" else ("ranking", "probabilities")
-            paths = [part_path(f"scores/{model['name']}/{kind}", params.split, index) for kind in kinds]
-            name = f"{model['name']}-{index:05d}"
-            units.append({"unit": name, "model": number, "index": index, "rows": rows, "paths": paths})
-    predicted = context.map("predict", predict_parts, units, shared)
-    measures = [{"unit": model["name"], "model": number, "rows": 0} for number, model in enumerate(models)]
-    for measure in measures:
-        own = [made for unit, made in zip(units, predicted, strict=True) if unit["model"] == measure["model"]]
-        measure["scores"] = [made["files"][0]["path"] for made in own]
-        measure["probabilities"] = [made["files"][-1]["path"] for made in own]  # a tree's scores are probabilities
-        measure["predict_seconds"] = sum(made["result"]["seconds"] for made in own)
-    measured = context.map("measure", measure_scores, measures, shared, apart=True)
-    shared["measured"] = [made["files"][0]["path"] for made in measured]
-    (joined,) = context.map("join", join_reports, [{"unit": "report", "rows": 0}], shared)
-    entries = [entry for made in predicted for entry in made["files"]]
-    about = matrix_about(shared["n_labels"], features.about["part_rows"], {params.split: n_rows})
-    summary = {"rows": n_rows, "split": params.split, "models": [made["result"] for made in measured]}
-    artifacts = {"scores": (entries, about), REPORT: (joined["files"], {})}
-    return Produced(artifacts, summary, scratch=("measured",))
+    return Truth(
+        labels=locate(labels),
+        train_labels=locate(labels) if "train" in splits_of(labels) else None,
+        n_labels=labels.about["n_columns"],
+        synthetic=bool(features.about.get("synthetic")),
+        params=params,
+        seed=context.seed,
+    )
 
 
-def predict_parts(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
-    from xpipe.stages.evaluate import work as evaluate_rows
+def find_models(inputs: dict[str, Artifact]) -> list[Model]:
+    """Every trained model: the tree, then the heads in their order."""
+    datasets, found = inputs["datasets"].folder, list[Model]()
+    if "tree_model" in inputs:
+        tree = inputs["tree_model"]
+        path = files.join(tree.folder, tree.files[0].path)
+        found.append(TreeToEvaluate(TREE, path, dataset_folder(datasets, "tree")))
+    if "head_models" in inputs:
+        artifact, dataset = inputs["head_models"], dataset_folder(datasets, "heads")
+        for head in artifact.about["heads"]:
+            path = files.join(artifact.folder, head["folder"])
+            about = {name: head[name] for name in ("layer", "dim", "parameters")}
+            found.append(HeadToEvaluate(head["name"], path, dataset, **about))
+    return found
 
-    for unit in units:
-        yield unit["unit"], *evaluate_rows.predict(folder, unit, shared)
+
+def predict(context: Context[EvaluateParams], models: Sequence[Model]) -> list[list[Finished[Predicted]]]:
+    """Predict the split's rows with every model; gives for each model what came of its parts, in order."""
+    from xpipe.stages.evaluate import work
+
+    features = context.inputs["features"]
+    rows = part_rows(features, context.params.split)
+    units = [
+        PartToPredict(f"{model.name}-{index:05d}", n_rows, model, index)
+        for model in models
+        for index, n_rows in enumerate(rows)
+    ]
+    made = context.map("predict", work.predict_part, units, Prediction(locate(features), context.params))
+    return [made[number * len(rows) : (number + 1) * len(rows)] for number in range(len(models))]
 
 
-def measure_scores(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
-    from xpipe.stages.evaluate import work as evaluate_rows
+def measure(
+    context: Context[EvaluateParams],
+    models: Sequence[Model],
+    predicted: Sequence[Sequence[Finished[Predicted]]],
+    truth: Truth,
+) -> list[Finished[Figures]]:
+    """Measure the scores of every model; each leaves a report of its own, as JSON."""
+    from xpipe.stages.evaluate import work
 
-    for unit in units:
-        yield unit["unit"], *evaluate_rows.measure(folder, unit, shared)
+    units = [
+        ModelToMeasure(
+            model.name,
+            0,
+            model,
+            scores=tuple(part.files[0].path for part in parts),
+            probabilities=tuple(part.files[-1].path for part in parts),  # a tree's scores are probabilities
+        )
+        for model, parts in zip(models, predicted, strict=True)
+    ]
+    return context.map("measure", work.measure_model, units, truth, one_unit_per_task=True)
 
 
-def join_reports(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
-    from xpipe.stages.evaluate import work as evaluate_rows
+def join_reports(
+    context: Context[EvaluateParams], measured: Sequence[Finished[Figures]], truth: Truth
+) -> Finished[None]:
+    """Write evaluation.json from the reports of all models."""
+    from xpipe.stages.evaluate import work
 
-    yield units[0]["unit"], *evaluate_rows.join(folder, shared)
+    reports = tuple(made.files[0].path for made in measured)
+    content = ReportToJoin(context.params.split, truth.synthetic, reports)
+    (joined,) = context.map("join", work.join_reports, [Unit("report", 0)], content)
+    return joined
+
+
+def summarise(model: Model, figures: Figures, parts: Sequence[Finished[Predicted]]) -> dict[str, Any]:
+    """What the tables and results.json of a run say of a model."""
+    seconds = round(sum(part.result.seconds for part in parts), 3)
+    return {**model.about(), **figures.metrics, **figures.calibration, "predict_seconds": seconds}
+
+
+def describe(summary: dict[str, Any]) -> str:
+    first = summary["models"][0]["precision"]
+    ranks = [rank for rank in DESCRIBED_RANKS if rank <= len(first)]
+    shown = [
+        f"{model['name']} " + " / ".join(f"{model['precision'][rank - 1]:.2f}" for rank in ranks)
+        for model in summary["models"][:3]
+    ]
+    more = f" and {len(summary['models']) - 3} more models" if len(summary["models"]) > 3 else ""
+    return f"{summary['split']}: P@{'/'.join(map(str, ranks))} of {', '.join(shown)}{more}"
 
 
 EVALUATE = Stage(
@@ -151,4 +191,5 @@ EVALUATE = Stage(
     preflight=preflight,
     libraries=("numba", "numpy", "pyarrow", "scipy", "torch"),
     estimate=estimate,
+    describe=describe,
 )

@@ -5,8 +5,10 @@ Labels that training never saw stay true labels here: nobody can predict them, a
 
 from __future__ import annotations
 
+import io
 import json
 import time
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -14,12 +16,26 @@ import numpy as np
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
-from xpipe.formats.parts import concatenate, read_part, write_part
+from xpipe.engine.messages import Finished, Unit, write_entry
+from xpipe.formats.parts import concatenate, read_part
 from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json
 from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
-from xpipe.stages.matrices import open_matrix
-from xpipe.stages.read.work import entry_of
+from xpipe.metrics.calibration import assess
+from xpipe.metrics.evaluation import evaluate_scores
+from xpipe.metrics.propensity import Constants
+from xpipe.metrics.score_files import Known
+from xpipe.stages.evaluate.messages import (
+    Figures,
+    ModelToMeasure,
+    PartToPredict,
+    Predicted,
+    Prediction,
+    ReportToJoin,
+    TreeToEvaluate,
+    Truth,
+)
+from xpipe.stages.matrices import MatrixRef, open_matrix, write_matrix_part
 from xpipe.trees import LabelTree
 
 SHOWN = ("precision", "ndcg", "psp", "recall", "f1", "micro_f1", "macro_f1")
@@ -32,37 +48,36 @@ def _tree(path: str) -> LabelTree:
 
 @lru_cache(maxsize=1)
 def _head(path: str) -> Any:
-    from xpipe.heads import HeadModel
+    from xpipe.heads import HeadModel  # PyTorch may not be there where only a tree is evaluated
 
     return HeadModel.load(path)
 
 
 @lru_cache(maxsize=2)
 def _original_labels(dataset: str) -> np.ndarray:
-    import io
-
     content = files.read_bytes(files.join(dataset, "labels.parquet"))
     return pq.read_table(io.BytesIO(content), columns=["original_label"])["original_label"].to_numpy()
 
 
-def predict(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
+def predict_part(folder: str, unit: PartToPredict, shared: Prediction) -> Finished[Predicted]:
     """The best labels of one part's rows: scores to rank by and, where these are not probabilities, those too."""
-    params, model = shared["params"], shared["models"][unit["model"]]
-    stored = open_matrix(shared["features"], params["split"])
-    samples, rows = stored.part(unit["index"])
-    X, k = to_matrix(rows, stored.n_columns), max(params["k"], params["calibration_k"])
+    params, model = shared.params, unit.model
+    stored = open_matrix(shared.features, params.split)
+    samples, rows = stored.part(unit.index)
+    X, k = to_matrix(rows, stored.n_columns), max(params.k, params.calibration_k)
     started = time.perf_counter()
-    if model["kind"] == "tree":
-        matrices = [_tree(model["path"]).predict(X, k=k, beam=params["beam"], threads=1)]
+    if isinstance(model, TreeToEvaluate):
+        matrices = [_tree(model.path).predict(X, k=k, beam=params.beam, threads=1)]
     else:
-        matrices = _predict_with_head(model["path"], X, k)
+        matrices = _predict_with_head(model.path, X, k)
     seconds = time.perf_counter() - started
-    original = _original_labels(model["dataset"])
+    original = _original_labels(model.dataset)
     entries = []
-    for matrix, path in zip(matrices, unit["paths"], strict=True):
-        facts = write_part(files.join(folder, path), samples, _renumbered(to_triple(matrix), original))
-        entries.append({"path": path, "split": params["split"], **facts})
-    return entries, {"seconds": seconds}
+    for matrix, kind in zip(matrices, model.score_kinds, strict=True):
+        found = _renumbered(to_triple(matrix), original)
+        where = f"scores/{model.name}/{kind}"
+        entries.append(write_matrix_part(folder, where, params.split, unit.index, samples, found))
+    return Finished(tuple(entries), Predicted(seconds))
 
 
 def _predict_with_head(path: str, X: sp.csr_matrix, k: int) -> list[sp.csr_matrix]:
@@ -84,48 +99,43 @@ def _renumbered(found: Triple, original: np.ndarray) -> Triple:
     return Triple(found.indptr, labels[order], found.values[order])
 
 
-def measure(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
-    """Every metric of one model; gives those a table shows."""
-    from xpipe.metrics.calibration import assess
-    from xpipe.metrics.evaluation import evaluate_scores
-    from xpipe.metrics.propensity import Constants
-    from xpipe.metrics.score_files import Known
-
-    params, n_labels, model = shared["params"], shared["n_labels"], shared["models"][unit["model"]]
-    scores, chances = (_read_scores(folder, unit[name], n_labels) for name in ("scores", "probabilities"))
-    train = _labels(shared["train_truth"], "train", n_labels) if shared["train_truth"] else None
-    truth = _labels(shared["truth"], params["split"], n_labels)
-    known = Known(truth, train_labels=train, synthetic=shared["synthetic"])
-    constants = Constants(params["propensity_a"], params["propensity_b"]) if train is not None else None
+def measure_model(folder: str, unit: ModelToMeasure, shared: Truth) -> Finished[Figures]:
+    """Every metric of one model, in a file; gives those a table shows."""
+    params, n_labels = shared.params, shared.n_labels
+    scores = _read_scores(folder, unit.scores, n_labels)
+    chances = _read_scores(folder, unit.probabilities, n_labels)
+    train = None if shared.train_labels is None else _labels(shared.train_labels, "train", n_labels)
+    truth = _labels(shared.labels, params.split, n_labels)
+    known = Known(truth, train_labels=train, synthetic=shared.synthetic)
+    constants = Constants(params.propensity_a, params.propensity_b) if train is not None else None
     results = evaluate_scores(
-        scores, known, k=params["k"], constants=constants, remove_empty=params["remove_empty"],
-        resamples=params["resamples"], seed=shared["seed"],
+        scores, known, k=params.k, constants=constants, remove_empty=params.remove_empty,
+        resamples=params.resamples, seed=shared.seed,
     )  # fmt: skip
-    calibration = assess(chances, truth, params["calibration_k"], bins=params["calibration_bins"])
-    about = {name: model[name] for name in ("name", "layer", "dim", "parameters") if name in model}
-    content = dump_json({**about, **results, "calibration": calibration})
-    entry = entry_of(folder, f"measured/{model['name']}.json", content)
+    calibration = assess(chances, truth, params.calibration_k, bins=params.calibration_bins)
+    content = dump_json({**unit.model.about(), **results, "calibration": calibration})
+    entry = write_entry(folder, f"measured/{unit.model.name}.json", content)
     shown = {
         name: [round(100 * value, 3) for value in values]
         for name, values in results["metrics"].items()
         if name in SHOWN
     }
     confidence = {name: value for name, value in calibration.items() if name != "reliability"}
-    return [entry], {**about, **shown, **confidence, "predict_seconds": round(unit["predict_seconds"], 3)}
+    return Finished((entry,), Figures(shown, confidence))
 
 
-def join(folder: str, shared: dict) -> tuple[list[dict], dict]:
+def join_reports(folder: str, unit: Unit, shared: ReportToJoin) -> Finished[None]:
     """evaluation.json: all models, one after the other."""
-    models = [json.loads(files.read_bytes(files.join(folder, path))) for path in shared["measured"]]
-    content = dump_json({"split": shared["params"]["split"], "synthetic": shared["synthetic"], "models": models})
-    return [entry_of(folder, "evaluation/evaluation.json", content)], {}
+    models = [json.loads(files.read_bytes(files.join(folder, path))) for path in shared.reports]
+    content = dump_json({"split": shared.split, "synthetic": shared.synthetic, "models": models})
+    return Finished((write_entry(folder, "evaluation/evaluation.json", content),), None)
 
 
-def _read_scores(folder: str, paths: list[str], n_labels: int) -> sp.csr_matrix:
+def _read_scores(folder: str, paths: Sequence[str], n_labels: int) -> sp.csr_matrix:
     rows = concatenate([read_part(files.join(folder, path))[1] for path in paths])
     return canonical(to_matrix(rows, n_labels), "scores")
 
 
-def _labels(where: list[str], split: str, n_labels: int) -> sp.csr_matrix:
+def _labels(where: MatrixRef, split: str, n_labels: int) -> sp.csr_matrix:
     stored = open_matrix(where, split)
     return canonical(to_matrix(stored.load(), n_labels), "labels")

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 from xpipe.engine.stage import Outlook
 from xpipe.errors import ConfigError, DataError, XpipeError
 from xpipe.ground import files
+from xpipe.stages.read.params import DataParams, has_files, layout_of
+
+if TYPE_CHECKING:
+    from xpipe.formats.layout import Layout
+    from xpipe.formats.source import TextSource
 
 
-def foresee(params: Any, outlook: Outlook) -> Outlook:
+def foresee(params: DataParams, outlook: Outlook) -> Outlook:
     """Splits, labels and rows of the data. Raises DataError where the folder holds no dataset."""
-    from xpipe.stages.read.params import has_files, layout_of
-
     if params.if_missing == "synthesize" and not has_files(params):
         return _foresee_stand_in(params, outlook)
     layout = layout_of(params, {})
@@ -33,7 +36,7 @@ def foresee(params: Any, outlook: Outlook) -> Outlook:
     return dataclasses.replace(outlook, splits=splits, labelled=labelled, rows=rows, n_labels=max(widths, default=None))
 
 
-def _foresee_stand_in(params: Any, outlook: Outlook) -> Outlook:
+def _foresee_stand_in(params: DataParams, outlook: Outlook) -> Outlook:
     from xpipe.synth.stand_in import spec_of
 
     try:
@@ -44,29 +47,31 @@ def _foresee_stand_in(params: Any, outlook: Outlook) -> Outlook:
     return dataclasses.replace(outlook, splits=tuple(rows), labelled=tuple(rows), rows=rows, n_labels=spec.n_labels)
 
 
-def _from_headers(params: Any, layout: Any) -> tuple[dict[str, int], list[int]]:
+def _from_headers(params: DataParams, layout: Layout) -> tuple[dict[str, int], list[int]]:
     """(most rows by split, numbers of labels), as far as headers and parameters say."""
-    rows: dict[str, int] = {}
-    widths = [params.n_labels] if params.n_labels else []
     if layout.format == "parquet":
         from xpipe.formats.parquet import read_about
 
         about = read_about(layout.folder)
         return {name: int(split["rows"]) for name, split in about["splits"].items()}, [int(about["n_labels"])]
+    rows: dict[str, int] = {}
+    widths = [params.n_labels] if params.n_labels else []
+    kind = {"xmc": "xmc", "split": "sparse"}.get(layout.format)
+    if kind is None or not params.header:
+        return rows, widths
     for name, split in layout.splits.items():
-        kind = {"xmc": "xmc", "split": "sparse"}.get(layout.format)
-        if kind is None or not params.header:
-            continue
         source = _header(files.join(layout.folder, str(split.samples or split.features)), kind)
         if source is not None and source.n_rows is not None:
             rows[name] = source.n_rows
-        labels = source if kind == "xmc" else split.labels and _header(files.join(layout.folder, split.labels), kind)
-        if labels:
-            widths.append(labels.n_labels if kind == "xmc" else labels.n_features)
+        if kind == "xmc" and source is not None:
+            widths.append(source.n_labels)
+        elif kind == "sparse" and split.labels:
+            labels = _header(files.join(layout.folder, split.labels), kind)
+            widths += [labels.n_features] if labels is not None else []
     return rows, widths
 
 
-def _header(path: str, kind: str) -> Any:
+def _header(path: str, kind: str) -> TextSource | None:
     """The text file as its header describes it; None where there is none to believe."""
     from xpipe.formats.text import open_text
 
@@ -78,61 +83,85 @@ def _header(path: str, kind: str) -> Any:
         return None
 
 
-def preflight(params: Any, outlook: Outlook) -> list[XpipeError]:
+def preflight(params: DataParams, outlook: Outlook) -> list[XpipeError]:
     """What is bound to fail while the data is read."""
-    from xpipe.stages.read.params import has_files, layout_of
-
-    problems: list[XpipeError] = []
-    synthetic = params.if_missing == "synthesize" and not has_files(params)
-    if params.name is not None:
-        from xpipe.synth.stand_in import spec_of
-
-        try:
-            spec_of(params.name)
-        except ConfigError as error:
-            problems.append(ConfigError(f"data.name: {error.what}", why=error.why, fix=error.fix))
-    if synthetic:
+    problems = _name_problem(params)
+    if params.if_missing == "synthesize" and not has_files(params):
         return problems
     layout = layout_of(params, {})
-    if "train" not in layout.splits:
-        problems.append(
-            DataError(
-                "the data has no training rows",
-                where=layout.folder,
-                why="it has " + (", ".join(layout.splits) or "no split"),
-                fix="name the file with the training rows train.txt, or as the README's table of formats says",
-            )
+    return [
+        *problems,
+        *_training_problem(layout),
+        *_hidden_labels_problem(params, layout),
+        *_split_base_problem(params, layout),
+        *_width_problem(params, layout),
+    ]
+
+
+def _name_problem(params: DataParams) -> list[XpipeError]:
+    if params.name is None:
+        return []
+    from xpipe.synth.stand_in import spec_of
+
+    try:
+        spec_of(params.name)
+    except ConfigError as error:
+        return [ConfigError(f"data.name: {error.what}", why=error.why, fix=error.fix)]
+    return []
+
+
+def _training_problem(layout: Layout) -> list[XpipeError]:
+    if "train" in layout.splits:
+        return []
+    return [
+        DataError(
+            "the data has no training rows",
+            where=layout.folder,
+            why="it has " + (", ".join(layout.splits) or "no split"),
+            fix="name the file with the training rows train.txt, or as the README's table of formats says",
         )
-    if params.hide_labels and "train" in layout.splits and layout.splits["train"].group_labels is not None:
-        problems.append(
-            ConfigError(
-                "data.hide_labels needs data with labels of samples",
-                why="this data has labels of groups (Y2)",
-                fix="leave hide_labels out",
-            )
+    ]
+
+
+def _hidden_labels_problem(params: DataParams, layout: Layout) -> list[XpipeError]:
+    train = layout.splits.get("train")
+    if not params.hide_labels or train is None or train.group_labels is None:
+        return []
+    return [
+        ConfigError(
+            "data.hide_labels needs data with labels of samples",
+            why="this data has labels of groups (Y2)",
+            fix="leave hide_labels out",
         )
-    if any(split.rows for split in layout.splits.values()) and params.split_base is None:
-        problems.append(
-            DataError(
-                "data.split_base must be given",
-                where=layout.folder,
-                why="the data comes with index splits, and numbers alone do not say whether they count from 0 or 1",
-                fix="split_base: 1 for files of the XMC repository",
-            )
+    ]
+
+
+def _split_base_problem(params: DataParams, layout: Layout) -> list[XpipeError]:
+    if params.split_base is not None or not any(split.rows for split in layout.splits.values()):
+        return []
+    return [
+        DataError(
+            "data.split_base must be given",
+            where=layout.folder,
+            why="the data comes with index splits, and numbers alone do not say whether they count from 0 or 1",
+            fix="split_base: 1 for files of the XMC repository",
         )
-    headerless = layout.format == "svmlight" or (layout.format in ("xmc", "split") and not params.header)
-    wanted = ("n_features",) if layout.format == "split" else ("n_features", "n_labels")
-    missing = [f"data.{name}" for name in wanted if getattr(params, name) is None]
-    if headerless and missing and layout.format != "split":
-        problems.append(
-            DataError(
-                f"{' and '.join(missing)} must be given",
-                where=layout.folder,
-                why="files without a header do not say how wide they are",
-                fix="write them into the section `data`",
-            )
+    ]
+
+
+def _width_problem(params: DataParams, layout: Layout) -> list[XpipeError]:
+    headerless = layout.format == "svmlight" or (layout.format == "xmc" and not params.header)
+    missing = [f"data.{name}" for name in ("n_features", "n_labels") if getattr(params, name) is None]
+    if not headerless or not missing:
+        return []
+    return [
+        DataError(
+            f"{' and '.join(missing)} must be given",
+            where=layout.folder,
+            why="files without a header do not say how wide they are",
+            fix="write them into the section `data`",
         )
-    return problems
+    ]
 
 
 def split_problem(section: str, split: str, outlook: Outlook, *, grouped_train: bool = False) -> list[XpipeError]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
-from xpipe.engine.stage import Params
+from xpipe.engine.params import Params
 from xpipe.ground import files
+
+if TYPE_CHECKING:
+    from xpipe.formats.layout import Layout
 
 
 class DataParams(Params):
@@ -43,7 +46,8 @@ def has_files(params: DataParams) -> bool:
     return params.dir is not None and any(not name.startswith(".") for name in files.listing(files.local(params.dir)))
 
 
-def layout_of(params: DataParams, inputs: dict) -> Any:
+def layout_of(params: DataParams, inputs: dict) -> Layout:
+    """Which files are what: those of the stand-in, where the inputs have one, else those of the user's folder."""
     from xpipe.formats.layout import recognise
 
     if "source" in inputs:

@@ -16,6 +16,7 @@ from xpipe.stages.read.loading import load_chosen_rows, load_emitted, load_group
 from xpipe.stages.read.params import DataParams
 
 TEXT_KIND = {"xmc": "xmc", "svmlight": "svmlight", "split": "sparse"}  # of the files with role `samples`, by format
+WholeFile = Literal["emitted", "matrix", "ids"]  # formats without byte ranges, as `loading` loads them
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class ChosenRows:
 
 @dataclass(frozen=True)
 class ScannedFile:
-    """Size of an input file, and how its rows are reached. Files without ranges are loaded whole, see `loading`.
+    """Size of an input file, and how its rows are reached.
 
     labels: columns of the labels, in files that hold features and labels.
     """
@@ -69,20 +70,26 @@ class ScannedFile:
     rows: int
     columns: int
     labels: int | None
-    access: Literal["emitted", "matrix", "ids"] | ByteRanges | ChosenRows
+    access: WholeFile | ByteRanges | ChosenRows
 
 
 def scan_file(folder: str, unit: InputFile, shared: Reading) -> Finished[ScannedFile]:
     """How many rows and columns a file has; for text also where each part begins, kept in scan/*.npy."""
-    split, role, path, state = unit.split, unit.role, unit.path, shared.state
-    if role == "emitted":
-        features, labels = load_emitted(path, split, state)
-        return Finished((), ScannedFile(split, role, path, *features.shape, labels.shape[1], "emitted"))
-    if is_group_ids(role, path):
-        return Finished((), ScannedFile(split, role, path, *load_group_ids(path, state).shape, None, "ids"))
-    if path.endswith((".npz", ".parquet")):
-        return Finished((), ScannedFile(split, role, path, *load_matrix(path, state).shape, None, "matrix"))
+    if unit.role == "emitted":
+        features, labels = load_emitted(unit.path, unit.split, shared.state)
+        return Finished((), _scanned_whole(unit, features.shape, "emitted", n_labels=labels.shape[1]))
+    if is_group_ids(unit.role, unit.path):
+        return Finished((), _scanned_whole(unit, load_group_ids(unit.path, shared.state).shape, "ids"))
+    if unit.path.endswith((".npz", ".parquet")):
+        return Finished((), _scanned_whole(unit, load_matrix(unit.path, shared.state).shape, "matrix"))
     return _scan_text(folder, unit, shared)
+
+
+def _scanned_whole(
+    unit: InputFile, shape: tuple[int, int], access: WholeFile, n_labels: int | None = None
+) -> ScannedFile:
+    n_rows, n_columns = shape
+    return ScannedFile(unit.split, unit.role, unit.path, n_rows, n_columns, n_labels, access)
 
 
 def _scan_text(folder: str, unit: InputFile, reading: Reading) -> Finished[ScannedFile]:
@@ -94,9 +101,7 @@ def _scan_text(folder: str, unit: InputFile, reading: Reading) -> Finished[Scann
         unpacked = _unpack(folder, source, f"unpacked/{unit.name}.txt")
         entries.append(unpacked)
         plain = files.join(folder, unpacked.path)
-        source = dataclasses.replace(
-            source, path=plain, size=unpacked.bytes, compressed=False, shown_as=unit.path
-        )
+        source = dataclasses.replace(source, path=plain, size=unpacked.bytes, compressed=False, shown_as=unit.path)
     offsets, n_rows = row_offsets(source, reading.params.part_rows)
     entries.append(write_array(folder, f"scan/{unit.name}.npy", offsets))
     access: ByteRanges | ChosenRows = ByteRanges(source, entries[-1].path)

@@ -1,20 +1,30 @@
 """Stage read: files of any known format become parts of features, labels, membership and group labels.
 
-Orchestration only: files are told apart by `formats.layout`, rows are read by `read_rows` at the workers.
+Orchestration only: files are told apart by `formats.layout`; workers read them with `scanning`, `work`, `side_files`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+from xpipe.engine.context import Context
+from xpipe.engine.messages import FileEntry, Unit
+from xpipe.engine.params import canonical_params
 from xpipe.engine.sources import state_of
-from xpipe.engine.stage import Estimate, Produced, Stage, canonical_params
+from xpipe.engine.stage import Estimate, Produced, Stage
 from xpipe.errors import ConfigError
 from xpipe.ground import files
 from xpipe.stages.matrices import matrix_about
 from xpipe.stages.read.outlook import foresee, preflight
 from xpipe.stages.read.params import DataParams, has_files, layout_of
+
+if TYPE_CHECKING:
+    from xpipe.formats.fitting import Shape
+    from xpipe.formats.layout import Layout
+    from xpipe.stages.read.scanning import InputFile, ScannedFile
+    from xpipe.stages.read.work import PartCounts
 
 WORKER_BYTES = 220 * 2**20  # a worker process with numpy, Arrow and compiled kernels, before it holds a row
 
@@ -59,10 +69,8 @@ def check_is_file(path: str) -> None:
         pass
 
 
-def role_files(layout: Any) -> Iterator[tuple[str, str, str]]:
+def role_files(layout: Layout) -> Iterator[tuple[str, str, str]]:
     """(split, role, path) of every file that goes into the artifacts."""
-    import dataclasses
-
     for name in ("label_names", "feature_names"):
         if getattr(layout, name):
             yield "all", name, files.join(layout.folder, getattr(layout, name))
@@ -99,170 +107,165 @@ def promised_rows(path: str, kind: str, params: DataParams) -> int | None:
         return None
 
 
-def run(context: Any) -> Produced:
-    import dataclasses
+def run(context: Context[DataParams]) -> Produced:
+    from xpipe.stages.read import scanning, side_files, work
 
     params = context.params
     layout = layout_of(params, context.inputs)
-    shared = {
-        "folder": layout.folder,
-        "format": layout.format,
-        "params": params.model_dump(mode="json"),
-        "splits": {name: dataclasses.asdict(split) for name, split in layout.splits.items()},
-        "label_names": layout.label_names,
-        "feature_names": layout.feature_names,
-        "state": state_of(context.sources),
-    }
-    roles: list[dict[str, Any]] = [
-        {"unit": f"{split}-{role}", "split": split, "role": role, "path": path, "rows": 0}
-        for split, role, path in role_files(layout)
-        if role in ("samples", "features", "labels", "membership", "group_ids", "group_labels")
-    ]
-    if layout.format == "parquet":
-        roles = [{"unit": f"{s}-emitted", "split": s, "role": "emitted", "path": s, "rows": 0} for s in layout.splits]
-    scans = context.map("scan", scan_files, roles, shared, apart=True)
-    sources = {unit["unit"]: receipt["result"] for unit, receipt in zip(roles, scans, strict=True)}
-    shape = check_fit(layout, sources)._asdict()
-    if params.hide_labels and shape["n_groups"] is not None:
-        raise ConfigError(
-            "data.hide_labels needs data with labels of samples", why="this data has labels of groups (Y2)",
-            fix="leave hide_labels out",
-        )  # fmt: skip
-    shared.update(sources=sources, shape=shape)
-    units = [unit for split in layout.splits for unit in part_units(split, shape["rows"][split], params.part_rows)]
-    parts = context.map("rows", read_parts, units, shared, bytes_per_row=bytes_a_row(roles, shape))
-    extra = [{"unit": "names", "rows": 0}]
-    if shape["n_groups"] is not None:
-        extra.append({"unit": "group_labels", "rows": 0})
+    reading = scanning.Reading(layout, params, state_of(context.sources))
+    inputs = files_to_scan(layout)
+    scans = context.map("scan", scanning.scan_file, inputs, reading, one_unit_per_task=True)
+    scanned = tuple(scan.result for scan in scans)
+    shape = check_fit(layout, scanned)
+    check_hidden_labels(params, shape)
+    data = work.ScannedData(reading, scanned, shape)
+    units = [unit for split in layout.splits for unit in work.parts_of(split, shape.rows[split], params.part_rows)]
+    parts = context.map("rows", work.read_part, units, data, bytes_per_row=memory_per_row(inputs, shape))
+    beside = context.map("beside", side_files.write_names, [Unit("names", 0)], data)
+    if shape.n_groups is not None:
+        beside += context.map("beside", side_files.write_group_labels, [Unit("group_labels", 0)], data)
     if params.on_bad_row == "drop":
-        extra.append({"unit": "rejects", "rows": 0, "steps": [unit["unit"] for unit in units]})
-    rest = context.map("beside", read_beside, extra, shared)
-    produced = collect(layout, params, shape, parts, rest)
+        lists = side_files.RejectLists("rejects", 0, tuple(unit.name for unit in units))
+        beside += context.map("beside", side_files.write_rejects, [lists], data)
+    written = [entry for part in parts for entry in part.files] + [entry for one in beside for entry in one.files]
     if params.name and not layout.synthetic:
         warn_if_another_dataset(context, params.name, shape)
-    return produced
+    return Produced(
+        artifacts_of(layout, params, shape, written),
+        summary_of(layout, shape, kept_rows(layout, written, "features"), [part.result for part in parts]),
+    )
 
 
-def check_fit(layout: Any, sources: dict[str, dict]) -> Any:
+def files_to_scan(layout: Layout) -> list[InputFile]:
+    """Every file with rows; an emitted dataset is scanned by split."""
+    from xpipe.stages.read.scanning import InputFile
+
+    if layout.format == "parquet":
+        return [InputFile(f"{split}-emitted", 0, split, "emitted", layout.folder) for split in layout.splits]
+    with_rows = ("samples", "features", "labels", "membership", "group_ids", "group_labels")
+    return [
+        InputFile(f"{split}-{role}", 0, split, role, path)
+        for split, role, path in role_files(layout)
+        if role in with_rows
+    ]
+
+
+def check_fit(layout: Layout, scanned: Sequence[ScannedFile]) -> Shape:
     """Rows and widths of all files together; raises DataError where they do not fit each other."""
     from xpipe.formats.fitting import check_trainable, fit_together
 
-    shape = fit_together(layout.folder, sources)
+    sizes: dict[str, dict[str, Any]] = {}
+    for file in scanned:
+        mode = "ids" if file.access == "ids" else None
+        facts = {"mode": mode, "rows": file.rows, "columns": file.columns, "labels": file.labels}
+        sizes[f"{file.split}-{file.role}"] = facts
+    shape = fit_together(layout.folder, sizes)
     check_trainable(layout.folder, shape)
     return shape
 
 
-def part_units(split: str, n_rows: int, part_rows: int) -> list[dict]:
-    return [
-        {
-            "unit": f"{split}-{index:05d}",
-            "split": split,
-            "index": index,
-            "start": start,
-            "rows": min(part_rows, n_rows - start),
-        }
-        for index, start in enumerate(range(0, max(n_rows, 1), part_rows))
-    ]
+def check_hidden_labels(params: DataParams, shape: Shape) -> None:
+    if params.hide_labels and shape.n_groups is not None:
+        raise ConfigError(
+            "data.hide_labels needs data with labels of samples", why="this data has labels of groups (Y2)",
+            fix="leave hide_labels out",
+        )  # fmt: skip
 
 
-def bytes_a_row(roles: list[dict], shape: dict) -> float:
-    text = sum(files.size(role["path"]) for role in roles if role["role"] in ("samples", "features", "labels"))
-    return 3.0 * text / max(1, sum(shape["rows"].values()))
+def memory_per_row(inputs: Sequence[InputFile], shape: Shape) -> float:
+    text = sum(files.size(file.path) for file in inputs if file.role in ("samples", "features", "labels"))
+    return 3.0 * text / max(1, sum(shape.rows.values()))
 
 
-def collect(layout: Any, params: DataParams, shape: dict, parts: list[dict], rest: list[dict]) -> Produced:
-    """Artifacts and summary from the receipts."""
-    entries = [entry for receipt in [*parts, *rest] for entry in receipt["files"]]
+def files_of(written: Sequence[FileEntry], artifact: str) -> list[FileEntry]:
+    return [entry for entry in written if entry.path.startswith(artifact + "/")]
 
-    def of(artifact: str) -> list[dict]:
-        return [entry for entry in entries if entry["path"].startswith(artifact + "/")]
 
-    def rows(artifact: str) -> dict[str, int]:
-        found = of(artifact)
-        splits = [split for split in layout.splits if any(entry["split"] == split for entry in found)]
-        return {split: sum(entry["rows"] for entry in found if entry["split"] == split) for split in splits}
+def kept_rows(layout: Layout, written: Sequence[FileEntry], artifact: str) -> dict[str, int]:
+    """Rows of a matrix in each split that has it."""
+    found = files_of(written, artifact)
+    splits = [split for split in layout.splits if any(entry.split == split for entry in found)]
+    return {split: sum(entry.rows or 0 for entry in found if entry.split == split) for split in splits}
 
-    widths = {"features": shape["n_features"], "labels": shape["n_labels"], "held_out_labels": shape["n_labels"]}
-    widths |= {"membership": shape["n_groups"], "group_labels": shape["n_labels"]}
-    artifacts: dict[str, tuple[list[dict], dict]] = {}
+
+def artifacts_of(
+    layout: Layout, params: DataParams, shape: Shape, written: Sequence[FileEntry]
+) -> dict[str, tuple[Sequence[FileEntry], dict]]:
+    """The files of each artifact, and its facts."""
+    widths = {"features": shape.n_features, "labels": shape.n_labels, "held_out_labels": shape.n_labels}
+    if shape.n_groups is not None:
+        widths |= {"membership": shape.n_groups, "group_labels": shape.n_labels}
+    artifacts: dict[str, tuple[Sequence[FileEntry], dict]] = {}
     for name, width in widths.items():
-        if of(name):
-            artifacts[name] = (of(name), matrix_about(width, params.part_rows, rows(name)))
-            if name in ("features", "labels"):  # dropped rows included: files beside the data have a line for each
-                artifacts[name][1]["file_rows"] = shape["rows"]
-    artifacts["features"][1]["synthetic"] = layout.synthetic
-    artifacts["names"] = (of("names"), {})
+        entries = files_of(written, name)
+        if not entries:
+            continue
+        about = matrix_about(width, params.part_rows, kept_rows(layout, written, name))
+        if name in ("features", "labels"):  # dropped rows included: files beside the data have a line for each
+            about["file_rows"] = shape.rows
+        if name == "features":
+            about["synthetic"] = layout.synthetic
+        artifacts[name] = (entries, about)
+    artifacts["names"] = (files_of(written, "names"), {})
     if params.on_bad_row == "drop":
-        artifacts["rejects"] = (of("rejects"), {})
-    totals = {key: sum(receipt["result"].get(key, 0) for receipt in parts) for key in COUNTED}
-    kept = sum(rows("features").values())
+        artifacts["rejects"] = (files_of(written, "rejects"), {})
+    return artifacts
+
+
+def summary_of(layout: Layout, shape: Shape, rows: dict[str, int], parts: Sequence[PartCounts]) -> dict:
+    """What people see of the data; `rows` are those kept of each split."""
+    kept = sum(rows.values())
     summary = {
         "rows": kept,
-        "splits": rows("features"),
-        "n_features": shape["n_features"],
-        "n_labels": shape["n_labels"],
-        "features_a_row": totals["features"] / max(kept, 1),
-        "labels_a_row": totals["labels"] / max(kept, 1),
-        "rows_without_labels": totals["rows_without_labels"],
-        "rows_without_features": totals["rows_without_features"],
-        "rejected": totals["rejected"],
+        "splits": rows,
+        "n_features": shape.n_features,
+        "n_labels": shape.n_labels,
+        "features_a_row": sum(part.features for part in parts) / max(kept, 1),
+        "labels_a_row": sum(part.labels for part in parts) / max(kept, 1),
+        "rows_without_labels": sum(part.rows_without_labels for part in parts),
+        "rows_without_features": sum(part.rows_without_features for part in parts),
+        "rejected": sum(part.rejected for part in parts),
         "recognised": spoken_format(layout),
         "synthetic": layout.synthetic,
     }
-    if shape["n_groups"] is not None:
-        summary["groups"] = shape["n_groups"]
-    return Produced(artifacts, summary, scratch=("scan", "unpacked", "rejected"))
+    if shape.n_groups is not None:
+        summary["groups"] = shape.n_groups
+    return summary
 
 
-COUNTED = ("features", "labels", "rows_without_labels", "rows_without_features", "rejected")
-
-
-def spoken_format(layout: Any) -> str:
+def spoken_format(layout: Layout) -> str:
     from xpipe.formats.layout import FORMATS
 
     return f"{FORMATS[layout.format]}: {', '.join(layout.splits)}"
 
 
-def warn_if_another_dataset(context: Any, name: str, shape: dict) -> None:
+def describe(summary: dict) -> str:
+    return (
+        f"{summary['n_features']:,} features, {summary['n_labels']:,} labels; "
+        f"{summary['features_a_row']:.1f} features and {summary['labels_a_row']:.2f} labels a row"
+        + (f"; {summary['rejected']:,} bad rows dropped" if summary.get("rejected") else "")
+    )
+
+
+def warn_if_another_dataset(context: Context[DataParams], name: str, shape: Shape) -> None:
     """Real files under a catalog's name should have its published shape."""
     from xpipe.formats.catalog import PUBLISHED, plain_name
 
     published = next((known for known in PUBLISHED.values() if plain_name(known.name) == plain_name(name)), None)
     if published is None:
         return
-    for what, expected in (("n_features", published.n_features), ("n_labels", published.n_labels)):
-        if expected is not None and shape[what] != expected:
-            found = f"{shape[what]:,} {what.removeprefix('n_')}"
-            context.warn(
-                f"data.name is {name}, published with {expected:,} {what.removeprefix('n_')}; the files have {found}"
-            )
+    for what, expected, found in (
+        ("features", published.n_features, shape.n_features),
+        ("labels", published.n_labels, shape.n_labels),
+    ):
+        if expected is not None and found != expected:
+            context.warn(f"data.name is {name}, published with {expected:,} {what}; the files have {found:,} {what}")
 
 
 def compile_kernels() -> None:
     from xpipe.formats.text import compile_kernels
 
     compile_kernels()
-
-
-def scan_files(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
-    from xpipe.stages.read import work as read_rows
-
-    for unit in units:
-        yield unit["unit"], *read_rows.scan(folder, unit, shared)
-
-
-def read_parts(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
-    from xpipe.stages.read import work as read_rows
-
-    for unit in units:
-        yield unit["unit"], *read_rows.read_part(folder, unit, shared)
-
-
-def read_beside(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
-    from xpipe.stages.read import side_files as beside
-
-    for unit in units:
-        yield unit["unit"], *beside.WRITERS[unit["unit"]](folder, unit, shared)
 
 
 READ = Stage(
@@ -281,4 +284,5 @@ READ = Stage(
     libraries=("pyarrow",),
     estimate=estimate,
     compile=compile_kernels,
+    describe=describe,
 )

@@ -137,15 +137,15 @@ def _kept_matrices(
 ) -> Iterator[tuple[str, Triple]]:
     """(name, rows that every file has) of each matrix; labels of samples only where the split has none of groups."""
     grouped = any(file.split == split and file.role == "group_labels" for file in data.files)
+    hide = data.reading.params.hide_labels
     for one in found:
         has_only_kept = len(kept) == len(one.samples)
-        for name, triple in one.matrices.items():
+        for name, whole in one.matrices.items():
             if name == "labels" and grouped:
                 continue
-            if not has_only_kept:
-                triple = take_rows(triple, np.searchsorted(one.samples, kept))
-            if name == "labels" and data.reading.params.hide_labels:
-                triple = without_columns(triple, hidden_labels(data.shape.n_labels, data.reading.params.hide_labels))
+            triple = whole if has_only_kept else take_rows(whole, np.searchsorted(one.samples, kept))
+            if name == "labels" and hide:
+                triple = without_columns(triple, hidden_labels(data.shape.n_labels, hide))
             yield name, triple
 
 
@@ -183,9 +183,7 @@ def _parse_part(
     return FileRows(matrices, parsed.samples, _with_file_name(file, parsed.rejects))
 
 
-def _take_chosen(
-    file: ScannedFile, access: ChosenRows, rows: RowRange, reading: Reading, on_bad_row: str
-) -> FileRows:
+def _take_chosen(file: ScannedFile, access: ChosenRows, rows: RowRange, reading: Reading, on_bad_row: str) -> FileRows:
     """Rows named by an index split file; each worker parses the data file once."""
     parsed = parse_whole_text(access.source, on_bad_row, reading.state)
     assert parsed.labels is not None, "index splits choose rows of files with features and labels"

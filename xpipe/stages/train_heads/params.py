@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from xpipe.engine.stage import Params
+from xpipe.engine.params import Params
 
 OWN = ("dim", "k", "temperature", "momentum")  # options that only some layers take
 TAKES = {
@@ -88,7 +88,7 @@ def check_names(heads: Sequence[HeadParams]) -> None:
 
 
 def names_of(heads: Sequence[HeadParams]) -> list[str]:
-    """A name each: the given one, else its layer and size, with a number where that is taken."""
+    """One name per head: the given one, else its layer and size, with a number where that is taken."""
     taken = {head.name for head in heads if head.name is not None}
     names = []
     for head in heads:

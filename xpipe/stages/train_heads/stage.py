@@ -1,32 +1,35 @@
-"""Stage train_heads: heads of section `train` on the emitted heads/ dataset, one head a task.
+"""Stage train_heads: heads of section `train` on the emitted heads/ dataset, one head per task.
 
-Orchestration only: the algorithm is `heads`. A head that is being trained keeps its state in checkpoints/ of the
-stage's folder, so that a run that is killed goes on in mid-training.
+Orchestration only: what a worker does is in `work`, the algorithm is `heads`. A head that is being trained keeps its
+state in checkpoints/ of the stage's folder, so that a run that is killed goes on in mid-training.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from xpipe.engine.stage import Estimate, Outlook, Produced, Stage, canonical_params
+from xpipe.engine.context import Context
+from xpipe.engine.params import canonical_params
+from xpipe.engine.stage import Estimate, Outlook, Produced, Stage
 from xpipe.engine.store import RECEIPTS
-from xpipe.errors import BackendError, ConfigError, DataError, XpipeError
+from xpipe.errors import ConfigError, DataError, XpipeError
 from xpipe.ground import files
-from xpipe.ground.checked_json import dump_json, read_json
+from xpipe.ground.checked_json import read_json
 from xpipe.ground.quantities import format_seconds
 from xpipe.stages.emit.stage import dataset_problem
+from xpipe.stages.emitted_paths import dataset_folder
 from xpipe.stages.matrices import rows_of
-from xpipe.stages.train_heads.params import HeadParams, names_of
-from xpipe.stages.train_trees.stage import TrainParams
+from xpipe.stages.train_heads.messages import CHECKPOINTS, MODELS, HeadToTrain, Training
+from xpipe.stages.train_heads.params import names_of
+from xpipe.stages.train_trees.params import TrainParams
 
-MODELS = "head_models"
-CHECKPOINTS = "checkpoints"
 STEP = "heads"
 NOTE_SECONDS = 10.0  # between two looks at how far training is
 DEVICES = {"cpu": "cpu", "gpu": "cuda"}  # of the run's backend, exactly: it is in the key
@@ -72,73 +75,36 @@ def estimate(params: TrainParams, inputs: dict) -> Estimate:
     return Estimate(rows_of(features, "train"), 600 * 2**20 + 6 * 4 * weights)
 
 
-def run(context: Any) -> Produced:
-    params, dataset = context.params, f"{context.inputs['datasets'].folder}/datasets/heads"
-    shared = {"dataset": dataset, "seed": context.seed, "device": DEVICES[context.backend.name]}
-    units = [
-        {"unit": name, "rows": 1, "params": head.model_dump(mode="json")}
-        for name, head in zip(names_of(params.heads), params.heads, strict=True)
-    ]
+def run(context: Context[TrainParams]) -> Produced:
+    from xpipe.stages.train_heads import work
+
+    heads = context.params.heads
+    dataset = dataset_folder(context.inputs["datasets"].folder, "heads")
+    shared = Training(dataset, context.seed, DEVICES[context.backend.name])
+    units = [HeadToTrain(name, 1, head) for name, head in zip(names_of(heads), heads, strict=True)]
     with watching(context.folder, units, context.note):
-        trained = context.map(STEP, train_units, units, shared, apart=True)
-    for receipt in trained:
-        if "note" in receipt["result"]:
-            context.note(receipt["result"]["note"])
-    entries = [entry for receipt in trained for entry in receipt["files"]]
-    about = {"heads": [receipt["result"]["head"] for receipt in trained]}
-    summary = {"heads": [{**receipt["result"]["head"], **receipt["result"]["course"]} for receipt in trained]}
-    return Produced({MODELS: (entries, about)}, summary, scratch=(CHECKPOINTS,))
-
-
-def train_units(folder: str, units: list[dict], shared: dict) -> Iterator[tuple[str, list[dict], dict]]:
-    """Train heads: their model, weights for `verify`, and history."""
-    from xpipe.formats.parquet import read_about
-    from xpipe.heads import TrainOptions, train_head
-    from xpipe.stages.read.work import entry_of
-
-    about = read_about(shared["dataset"])
-    for unit in units:
-        params = HeadParams(**unit["params"])
-        options = TrainOptions(**params.train_options(about, shared["seed"], shared["device"]))
-        own = files.join(folder, CHECKPOINTS, unit["unit"])
-        try:
-            trained = train_head(shared["dataset"], options, checkpoint=own)
-        except BackendError as error:
-            raise BackendError(
-                "this run computes on a GPU, but PyTorch cannot use it",
-                where=f"head {unit['unit']}",
-                why=error.why,
-                fix="install PyTorch for CUDA where heads are trained, or --set backend=cpu",
-            ) from error
-        top = f"{MODELS}/models/{unit['unit']}"
-        entries = []
-        for name in trained.model.save(files.join(folder, top)):
-            path = files.join(folder, top, name)
-            entries.append({"path": f"{top}/{name}", "bytes": files.size(path), "sha256": files.sha256(path)})
-        history = {"best_epoch": trained.best_epoch, "criterion": options.criterion, "epochs": trained.history}
-        entries.append(entry_of(folder, f"{top}/history.json", dump_json(history)))
-        head = {
-            "name": unit["unit"], "layer": params.layer, "dim": params.size, "folder": top,
-            "options": trained.model.head.options(), "parameters": trained.model.parameter_counts(),
-        }  # fmt: skip
-        course = {"epochs": len(trained.history), **trained.history[trained.best_epoch - 1]}
-        course["best_epoch"] = course.pop("epoch")
-        told = {"note": f"{unit['unit']}: {trained.note}"} if trained.note else {}
-        yield unit["unit"], entries, {"head": head, "course": course, **told}
+        trained = context.map(STEP, work.train_and_save, units, shared, one_unit_per_task=True)
+    for made in trained:
+        if made.result.note is not None:
+            context.note(made.result.note)
+    entries = [entry for made in trained for entry in made.files]
+    facts = [dataclasses.asdict(made.result.head) for made in trained]
+    summary = {"heads": [{**about, **made.result.course} for about, made in zip(facts, trained, strict=True)]}
+    return Produced({MODELS: (entries, {"heads": facts})}, summary)
 
 
 @contextlib.contextmanager
-def watching(folder: str, units: list[dict], note: Callable[[str], None]) -> Iterator[None]:
+def watching(folder: str, units: Sequence[HeadToTrain], note: Callable[[str], None]) -> Iterator[None]:
     """While heads are trained, by whichever worker, tell now and then how far each is, from its checkpoint."""
     stop = threading.Event()
-    before = {unit["unit"]: len(read_history(folder, unit["unit"])) for unit in units}  # of an interrupted run
+    before = {unit.name: len(read_history(folder, unit.name)) for unit in units}  # of an interrupted run
 
     def watch() -> None:
         told, since = dict(before), dict.fromkeys(before, time.monotonic())
         while not stop.wait(NOTE_SECONDS):
             done = files.listing(files.join(folder, RECEIPTS, STEP))
-            for unit in [unit for unit in units if f"{unit['unit']}.json" not in done]:
-                name, epochs, now = unit["unit"], unit["params"]["epochs"], time.monotonic()
+            for unit in [unit for unit in units if f"{unit.name}.json" not in done]:
+                name, epochs, now = unit.name, unit.params.epochs, time.monotonic()
                 history = read_history(folder, name)
                 if len(history) == before[name]:
                     since[name] = now  # it waits for a worker, or is in its first epoch
@@ -184,6 +150,15 @@ def in_words(epoch: _Epoch) -> str:
     return f"loss {epoch['loss']:.4g}{held_out}"
 
 
+def describe(summary: dict[str, Any]) -> str:
+    return "; ".join(
+        f"{head['name']}: epoch {head['best_epoch']} of {head['epochs']}"
+        + (f", held-out nDCG@5 {head['validation_ndcg']:.3f}" if "validation_ndcg" in head else "")
+        + f", {head['parameters']['head']:,} parameters"
+        for head in summary["heads"]
+    )
+
+
 TRAIN_HEADS = Stage(
     name="train_heads",
     section="train",
@@ -200,6 +175,7 @@ TRAIN_HEADS = Stage(
     uses_backend=lambda params: True,
     libraries=("numba", "numpy", "safetensors", "scipy", "torch"),
     estimate=estimate,
+    describe=describe,
     counts="heads",
     packages=("torch", "safetensors"),
     extra="heads",

@@ -52,7 +52,7 @@ class SetCounts:
 
 @dataclass(frozen=True)
 class HeadSource:
-    """Where the weights of a head are. layer: None where weights are given; the other fields as `read_layer` takes them."""
+    """Where the weights of a head are, as `read_layer` takes it. layer: None where weights are given."""
 
     name: str
     layer: str | None

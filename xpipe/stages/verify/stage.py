@@ -18,6 +18,7 @@ from xpipe.engine.store import Artifact
 from xpipe.errors import ConfigError, DataError, XpipeError
 from xpipe.ground import files
 from xpipe.stages.emit.stage import dataset_problem
+from xpipe.stages.emitted_paths import dataset_folder
 from xpipe.stages.matrices import locate, splits_of
 from xpipe.stages.read.outlook import split_problem
 from xpipe.stages.verify.messages import (
@@ -142,7 +143,7 @@ def find_labels(params: VerifyParams, inputs: dict[str, Artifact]) -> LabelSourc
         return LabelsAsRead(locate(labels), locate(inputs["names"]) if "names" in inputs else None)
     datasets = inputs["datasets"]
     check_split(params.split, datasets.about["splits"])
-    return LabelsOfHeads(f"{datasets.folder}/datasets/heads")
+    return LabelsOfHeads(dataset_folder(datasets.folder, "heads"))
 
 
 def prepare(

@@ -1,0 +1,42 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+SET_HELP = "Override one value of the pipeline file, e.g. --set group.size=10. May be given several times."
+TEXT_OPTIONS = (
+    click.option(
+        "--index-base", type=click.IntRange(0, 1), default=0, show_default=True, help="Number of the first feature."
+    ),
+    click.option(
+        "--label-base", type=click.IntRange(0, 1), default=0, show_default=True, help="Number of the first label."
+    ),
+    click.option("--n-features", type=click.IntRange(1), help="Width of files without a header."),
+    click.option("--n-labels", type=click.IntRange(1), help="Labels of files without a header."),
+)
+
+
+FOLDER_OPTIONS = (
+    click.option(
+        "--format",
+        type=click.Choice(["xmc", "split", "npz", "parquet-matrices", "svmlight", "parquet"]),
+        help="Where a folder holds several.",
+    ),
+    click.option("--split-base", type=click.IntRange(0, 1), help="Number of the first row in index split files."),
+    click.option("--header/--no-header", default=True, show_default=True, help="Whether XMC text has its header."),
+)
+
+
+def folder_options(command: Any) -> Any:
+    for option in reversed(FOLDER_OPTIONS):
+        command = option(command)
+    return text_options(command)
+
+
+def text_options(command: Any) -> Any:
+    for option in reversed(TEXT_OPTIONS):
+        command = option(command)
+    return command

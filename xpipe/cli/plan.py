@@ -1,0 +1,30 @@
+"""`xpipe plan`: what `run` would do, and why."""
+
+from __future__ import annotations
+
+import click
+
+from xpipe.cli.combinations import combinations
+from xpipe.cli.options import SET_HELP
+
+
+@click.command(short_help="What `run` would do, and why: cached or to do, rows, memory.")
+@click.argument("pipeline")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=SET_HELP)
+def plan(pipeline: str, overrides: tuple[str, ...]) -> None:
+    """Show what `run` would do: per stage cached or to do, why, rows, memory."""
+    from xpipe import config
+    from xpipe.cli import run_tables
+    from xpipe.engine import decide
+
+    checked = config.load(pipeline, overrides)
+    if not checked.matrix:
+        run_tables.show_plan(checked, decide.plan(checked))
+        return
+    from xpipe.engine import sweep
+
+    members = combinations(pipeline, overrides)
+    sweep.check(members)
+    for combination in members:
+        title = ", ".join(combination.values.values())
+        run_tables.show_plan(combination.pipeline, decide.plan(combination.pipeline), title)

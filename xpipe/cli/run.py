@@ -1,0 +1,40 @@
+"""`xpipe run`: a pipeline file, or every combination of one with a `matrix`."""
+
+from __future__ import annotations
+
+import click
+
+from xpipe.cli.combinations import combinations
+from xpipe.cli.options import SET_HELP
+
+
+@click.command(short_help="Run a pipeline file; what is finished is not done again.")
+@click.argument("pipeline")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=SET_HELP)
+@click.pass_obj
+def run(options: dict, pipeline: str, overrides: tuple[str, ...]) -> None:
+    """Run a pipeline file; what is finished already is not done again."""
+    from xpipe import config
+    from xpipe.cli import run_tables
+    from xpipe.cli.progress import Progress
+    from xpipe.engine import execute
+    from xpipe.ground import backend
+
+    checked = config.load(pipeline, overrides)
+    resume = " ".join(["xpipe run", pipeline, *(f"--set {text}" for text in overrides)])
+    click.get_current_context().meta["resume"] = resume
+    with Progress(mode=options["progress"]) as progress:
+        chosen = backend.choose(checked.backend)
+        progress.note(f"backend {chosen.name}: {chosen.reason}")
+        if checked.matrix:
+            from xpipe.engine import sweep
+
+            table = sweep.run(combinations(pipeline, overrides), checked, progress, chosen)
+        else:
+            results = execute.run(checked, progress, chosen)
+    if checked.matrix:
+        from xpipe.cli.model_tables import show_matrix
+
+        show_matrix(table)
+    else:
+        run_tables.show_results(results)
