@@ -28,7 +28,8 @@ from xpipe.stages.group.stage import GroupParams
 from xpipe.stages.read.stage import READ, DataParams
 from xpipe.stages.train_heads.params import HeadParams
 from xpipe.stages.train_heads.stage import TRAIN_HEADS
-from xpipe.stages.train_trees.stage import TRAIN, TrainParams, TreeParams
+from xpipe.stages.train_trees.params import TrainParams, TreeParams
+from xpipe.stages.train_trees.stage import TRAIN
 from xpipe.stages.verify.stage import VERIFY, VerifyParams
 
 CPU, GPU = Backend("cpu", "asked for", "cpu"), Backend("gpu", "a stand-in", "gpu")

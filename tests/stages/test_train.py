@@ -9,8 +9,8 @@ import time
 import numpy as np
 import pytest
 
+from tests.engine.test_interruptions import kill
 from tests.samples import bytes_below, digests, run_pipeline, start_xpipe, write_dataset, write_pipeline
-from tests.test_interruptions import kill
 from tests.waiting import wait_for
 from xpipe.errors import ConfigError
 from xpipe.formats import read_xmc

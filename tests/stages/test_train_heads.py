@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tests.engine.test_interruptions import kill
 from tests.samples import bytes_below, digests, run_pipeline, write_dataset, write_pipeline
 from tests.stopping import start_stopping
-from tests.test_interruptions import kill
 from xpipe import config
 from xpipe.argmaxability.weights import read_weights
 from xpipe.engine.store import Store

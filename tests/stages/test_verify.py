@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
+from tests.engine.test_interruptions import kill
 from tests.samples import (
     bytes_below,
     digests,
@@ -19,7 +20,6 @@ from tests.samples import (
     write_pipeline,
 )
 from tests.stopping import start_stopping
-from tests.test_interruptions import kill
 from xpipe import config
 from xpipe.argmaxability import UNIT, check, dft_matrix, sign_changes, verify
 from xpipe.argmaxability.verdicts import read_verdicts

@@ -141,7 +141,7 @@ def emit_parquet(context: Context[EmitParams], facts: EmitFacts) -> Emitted:
     parts = [entry for one in finished for entry in one.files]
     vectors = emit_label_vectors(context)
     entries: list[FileEntry] = []
-    summaries = {}
+    summaries: dict[str, dict[str, Any]] = {}
     for name in datasets:
         own_parts = tuple(entry for entry in parts if entry.dataset == name)
         own_vectors = vectors if name == "tree" else ()

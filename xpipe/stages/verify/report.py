@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -102,14 +103,14 @@ def _explained(folder: str, head: str, verdicts: Verdicts, shared: Explaining) -
 
 def _labels(source: LabelSource, n_labels: int) -> tuple[list[str], np.ndarray]:
     """(name, original number) of each row of the weights."""
-    names: list[str | None]
+    names: Sequence[str | None]
     if isinstance(source, LabelsOfHeads):
         content = files.read_bytes(files.join(source.dataset, "labels.parquet"))
         table = pq.read_table(io.BytesIO(content), columns=["original_label", "name"])
         names, original = table["name"].to_pylist(), table["original_label"].to_numpy()
     else:
-        known = None if source.names is None else label_names(source.names)
-        names, original = list(known or [None] * n_labels), np.arange(n_labels)
+        names = (label_names(source.names) if source.names is not None else None) or [None] * n_labels
+        original = np.arange(n_labels)
     named = [name if name is not None else f"label {number}" for name, number in zip(names, original, strict=True)]
     return named, original
 

@@ -114,7 +114,7 @@ def run(context: Context[VerifyParams]) -> Produced:
     joined = join_verdicts(context, heads, verify_sets(context, heads, counts), labels)
     report = Report(context.params, counts, tuple(made.result for made in joined))
     written = write_report(context, report)
-    entries = [entry for made in (*joined, written) for entry in made.files]
+    entries = [*(entry for made in joined for entry in made.files), *written.files]
     return Produced({VERIFICATION: (entries, {})}, report.summary())
 
 

@@ -14,7 +14,7 @@ import scipy.linalg
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from tests import work
-from tests.test_cluster import calls
+from tests.engine.test_cluster import calls
 from xpipe.engine.cluster.calls import execute
 from xpipe.ground.library_threads import ONE_THREAD, one_thread_each, while_executing
 
@@ -101,7 +101,7 @@ def test_every_thread_that_executes_has_one_thread_of_torch(tmp_path):
 LATE = """
 import json, os, sys
 from tests import work
-from tests.test_cluster import calls
+from tests.engine.test_cluster import calls
 from xpipe.engine.cluster.calls import execute
 heavy = [name for name in ("torch", "scipy.linalg") if name in sys.modules]
 (call,) = calls(work.count_library_threads, sys.argv[1], 1, work.Settings(0, ("numpy", "scipy.linalg", "torch")))

@@ -17,7 +17,7 @@ from xpipe.config.pipeline_file import Pipeline, load
 from xpipe.errors import ConfigError
 from xpipe.stages import Params, Stage
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 class DataParams(Params):

@@ -10,9 +10,9 @@ import pytest
 import xpipe
 from tests import work
 from tests.dask_processes import DaskProcesses, dask_cluster, wait_for
+from tests.engine.test_cluster import calls
+from tests.engine.test_cluster_local import Heard
 from tests.samples import run_xpipe, start_xpipe, write_dataset, write_pipeline
-from tests.test_cluster import calls
-from tests.test_cluster_local import Heard
 from xpipe.engine.cluster import ClusterParams, connect
 from xpipe.engine.cluster import dask_calls as cluster_dask
 from xpipe.engine.cluster import remote as cluster_remote

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests import work
+from tests.engine.test_cluster import calls
 from tests.processes import children_of, is_worker
 from tests.samples import start_xpipe, write_dataset, write_pipeline
-from tests.test_cluster import calls
 from xpipe.engine.cluster import ClusterParams, connect
 from xpipe.errors import ResourceError
 

@@ -7,9 +7,9 @@ import os
 
 import pytest
 
+from tests.engine.test_store import STRANGE, strange_entries
+from tests.engine.test_store import put as put_stored
 from tests.samples import bytes_below, run_pipeline, write_dataset, write_pipeline
-from tests.test_store import STRANGE, strange_entries
-from tests.test_store import put as put_stored
 from xpipe.engine import export as exporting
 from xpipe.engine.export import close_journal, export, read_record, written
 from xpipe.engine.messages import FileEntry

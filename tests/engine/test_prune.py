@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
+from tests.engine.test_locks import another_process
+from tests.engine.test_store import put
 from tests.samples import clean_store, run_pipeline, write_dataset, write_pipeline
-from tests.test_locks import another_process
-from tests.test_store import put
 from xpipe.engine.locks import StoreLock
 from xpipe.engine.messages import Finished
 from xpipe.engine.registry import register

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.test_files import dead_process
+from tests.ground.test_files import dead_process
 from xpipe.engine import store
 from xpipe.engine.locks import RunLock
 from xpipe.engine.messages import FileEntry, Finished
