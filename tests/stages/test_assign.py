@@ -15,10 +15,9 @@ from xpipe import stages
 from xpipe.eagle import embed, impute
 from xpipe.formats import read_xmc, write_sparse
 from xpipe.formats.parquet import read_label_embedding, read_split
-from xpipe.ground.sparse import to_matrix, to_triple
+from xpipe.ground.sparse import normalise_rows, to_matrix, to_triple
 from xpipe.grouping import random_groups
 from xpipe.stages import label_chunks
-from xpipe.stages.emit.work import normalise_rows
 
 METHODS = ["baseline", "eagle0", "eagle", "centred", "discriminative", "auto"]
 

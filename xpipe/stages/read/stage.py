@@ -32,9 +32,9 @@ WORKER_BYTES = 220 * 2**20  # a worker process with numpy, Arrow and compiled ke
 def provides(params: DataParams) -> tuple[str, ...]:
     if not has_files(params) and params.if_missing == "synthesize":
         return ("features", "labels", "names")
-    train = layout_of(params, {}).splits.get("train")
-    grouped = train is not None and train.group_labels is not None
-    others = [split for name, split in layout_of(params, {}).splits.items() if name != "train"]
+    splits = layout_of(params, {}).splits
+    grouped = "train" in splits and splits["train"].group_labels is not None
+    others = [split for name, split in splits.items() if name != "train"]
     held_out = ("held_out_labels",) if any(split.samples or split.labels for split in others) else ()
     labels = ("membership", "group_labels", *held_out) if grouped else ("labels",)
     return ("features", *labels, "names", *(("rejects",) if params.on_bad_row == "drop" else ()))

@@ -15,6 +15,7 @@ from xpipe.engine.stage import Estimate, Outlook, Produced, Stage
 from xpipe.errors import XpipeError
 from xpipe.ground.quantities import format_bytes
 from xpipe.stages.emit.stage import dataset_problem
+from xpipe.stages.emitted_paths import dataset_folder
 from xpipe.stages.matrices import entries_of, rows_of
 from xpipe.stages.train_trees.params import TrainParams
 
@@ -49,7 +50,7 @@ def run(context: Context[TrainParams]) -> Produced:
 
     params = context.params.tree
     assert params is not None  # or the stage is off
-    shared = work.Training(f"{context.inputs['datasets'].folder}/datasets/tree", params, context.seed)
+    shared = work.Training(dataset_folder(context.inputs["datasets"].folder, "tree"), params, context.seed)
     (plan,) = context.map("plan", work.plan_trees, [Unit("trees", 0)], shared)
     units = [
         work.TreeUnits(f"units-{number:05d}", cost, first, last)

@@ -111,7 +111,8 @@ def run(context: Context[VerifyParams]) -> Produced:
     labels = find_labels(context.params, context.inputs)
     counts, heads = prepare(context, sources, labels)
     check_prepared(counts, heads, context.params)
-    joined = join_verdicts(context, heads, verify_sets(context, heads, counts), labels)
+    parts = verify_sets(context, heads, counts)
+    joined = join_verdicts(context, heads, parts, labels)
     report = Report(context.params, counts, tuple(made.result for made in joined))
     written = write_report(context, report)
     entries = [*(entry for made in joined for entry in made.files), *written.files]
@@ -128,7 +129,7 @@ def find_heads(params: VerifyParams, inputs: dict[str, Artifact]) -> list[HeadSo
     found = []
     for head in artifact.about["heads"]:
         path = files.join(artifact.folder, head["folder"], "weights.safetensors")
-        # a bias is used where the file has one
+        # `bias_key`: stage train_heads names it so; a bias is used where the file has one
         found.append(HeadSource(head["name"], head["layer"], path, key="W", bias=None, bias_key="bias"))
     if not found:
         raise ConfigError("there is no head to verify", why="stage train made none", fix=VERIFY.instead)
@@ -206,6 +207,7 @@ def join_verdicts(
 
 
 def write_report(context: Context[VerifyParams], content: Report) -> Finished[None]:
+    """Write verification.json."""
     from xpipe.stages.verify import report
 
     (written,) = context.map("report", report.write_report, [Unit("report", 0)], content)
@@ -234,7 +236,7 @@ def check_width(head: str, n_labels: int, expected: int, params: VerifyParams) -
         )
 
 
-def describe(summary: dict) -> str:
+def describe(summary: dict[str, Any]) -> str:
     named = [f"{head['name']} {head['argmaxable']:,}" for head in summary["heads"]]
     more = f" and {len(named) - 3} more heads" if len(named) > 3 else ""
     return f"{summary['split']}: argmaxable with {', '.join(named[:3])}{more}; of {summary['rows']:,} label sets"
