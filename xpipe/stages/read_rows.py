@@ -64,7 +64,7 @@ def scan(folder: str, unit: dict, shared: dict) -> tuple[list[dict], dict]:
     entries.append(entry_of(folder, f"scan/{unit['unit']}.npy", buffer.getvalue()))
     facts = {"mode": "text", "source": dataclasses.asdict(source), "offsets": f"scan/{unit['unit']}.npy", "path": path}
     chosen = shared["splits"][unit["split"]].get("rows")
-    if chosen:
+    if chosen and role == "samples":  # other files of the split have its rows only
         facts["mode"], facts["chosen"] = "chosen", files.join(shared["folder"], chosen)
         facts["file_rows"] = n_rows
         n_rows = len(_chosen(facts["chosen"], params["split_base"], n_rows, shared["state"]))
@@ -153,7 +153,7 @@ def _read_range(facts: dict, offsets: np.ndarray, unit: dict, role: str, on_bad_
     from xpipe.formats.source import TextSource
     from xpipe.formats.text import parse_range
 
-    begin, end = int(offsets[unit["index"]]), int(offsets[unit["index"] + 1])
+    begin, end = int(offsets[unit["index"]]), int(offsets[unit["index"] + 1 if unit["rows"] else -1])
     rows = parse_range(TextSource(**facts["source"]), begin, end, unit["start"], on_bad_row=on_bad_row)
     matrices = {"features" if role == "samples" else role: rows.features}
     if rows.labels is not None:
