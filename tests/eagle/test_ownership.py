@@ -72,8 +72,8 @@ def test_a_chunk_that_loses_a_label_fails(monkeypatch, tmp_path):
     lost = sp.csr_matrix(np.array([[1, 1], [1, 1], [1, 0]], dtype=np.float32))
     monkeypatch.setattr(assign_labels, "groups_of", lambda *_: (np.arange(3), Y1, Y2))
     monkeypatch.setattr(assign_labels, "_scores", lambda *_: (lost, None))
+    settled = assign_labels.Settled(problem=None, method="eagle", choice=None)
     with pytest.raises(StageError, match="`eagle` lost a label: group 2"):
-        settled = assign_labels.Settled(problem=None, method="eagle", choice=None)
         assign_labels.assign_chunk(str(tmp_path), LabelChunk("x", 2, 0, 0, 2), settled)
 
 

@@ -14,9 +14,10 @@ from tests.samples import bytes_below, digests, random_matrices, run_pipeline, w
 from xpipe import config
 from xpipe.engine import decide
 from xpipe.errors import ConfigError, DataError
-from xpipe.formats import read_xmc, write_sparse, write_svmlight
+from xpipe.formats import read_dataset, read_xmc, write_sparse, write_svmlight
 from xpipe.formats.parquet import read_split
 from xpipe.grouping import given_groups, random_groups, spread_labels
+from xpipe.stages.matrices import MatrixRef, open_matrix
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +101,34 @@ def test_workers_and_chunks_change_no_byte(tmp_path, undisturbed, data, workers,
     found = run_pipeline(write_pipeline(tmp_path, data, cluster=workers(chunk_rows=chunk_rows)))
     assert digests(found) == digests(results)
     assert bytes_below(tmp_path / "runs" / "sample") == bytes_below(folder / "runs" / "sample")
+
+
+def test_a_split_without_rows(tmp_path, data):
+    """The header says 0 rows, and there are none: every stage passes an empty split on."""
+    folder = shutil.copytree(data, tmp_path / "data")
+    (folder / "test.txt").write_text("0 40 12\n")
+    path = write_pipeline(tmp_path, folder)
+    assert run_pipeline(path)["stages"][0]["summary"]["splits"] == {"train": 300, "test": 0}
+    X, Y = read_split(str(tmp_path / "runs" / "sample" / "tree"), "test")
+    assert (X.shape, Y.shape) == ((0, 40), (0, 11))
+
+
+@pytest.mark.parametrize("ending", ["txt", "npz"])
+def test_an_index_split_of_grouped_data(tmp_path, data, ending):
+    """The index split names rows of the data; membership has those rows already, as `read_dataset` takes it."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    setting = index_split(folder, data)
+    Y1, Y2 = random_groups(read_xmc(str(data / "train.txt"))[1], 4, seed=0)
+    for name, matrix in (("Y1", Y1), ("Y2", Y2)):
+        path = folder / f"trn_{name}.{ending}"
+        write_sparse(str(path), matrix) if ending == "txt" else sp.save_npz(path, matrix)
+    results = run_pipeline(write_pipeline(tmp_path, folder), setting, "group=null")
+    where = f"{results['store']}/read-{results['stages'][0]['key']}"
+    stored = open_matrix(MatrixRef(where, "membership"), "train").load()
+    expected = read_dataset(str(folder), split_base=1).splits["train"].Y1
+    assert np.array_equal(stored.indices, expected.indices)
+    assert np.array_equal(stored.indices, Y1.indices)
 
 
 def test_keys_do_not_depend_on_where_files_lie(tmp_path, undisturbed, data):

@@ -16,7 +16,7 @@ from xpipe.formats import read_xmc
 from xpipe.formats.parquet import read_split
 from xpipe.grouping import kmeans_groups, spread_labels
 from xpipe.stages.group.stage import GroupParams
-from xpipe.stages.matrices import open_matrix
+from xpipe.stages.matrices import MatrixRef, open_matrix
 
 KMEANS = "group={rule: kmeans, depth: 5, noise: 0.2}"
 
@@ -39,8 +39,8 @@ def test_the_stage_stores_what_the_room_gives(undisturbed, data):
     Y1, Y2 = kmeans_groups(X, Y, depth=5, seed=0, noise=0.2)
     stage = results["stages"][1]
     stored = f"{results['store']}/group-{stage['key']}"
-    assert open_matrix([stored, "membership"], "train").load().indices.tolist() == Y1.indices.tolist()
-    assert open_matrix([stored, "group_labels"], "train").load().indices.tolist() == Y2.indices.tolist()
+    assert open_matrix(MatrixRef(stored, "membership"), "train").load().indices.tolist() == Y1.indices.tolist()
+    assert open_matrix(MatrixRef(stored, "group_labels"), "train").load().indices.tolist() == Y2.indices.tolist()
     assert stage["summary"]["groups"] == 32
     assert stage["summary"]["largest_group"] == 10  # 300 / 32 = 9.4
     _, emitted = read_split(str(folder / "runs" / "sample" / "tree"), "train")

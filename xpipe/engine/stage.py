@@ -15,7 +15,7 @@ from xpipe.errors import XpipeError
 
 @dataclass
 class Produced:
-    """What a stage made: {artifact: (files, facts)}, and a summary for people. Other files of its folder are removed."""
+    """What a stage made: {artifact: (files, facts)}, and a summary for people. Other files in its folder go."""
 
     artifacts: dict[str, tuple[Sequence[FileEntry], dict]]
     summary: dict = field(default_factory=dict)

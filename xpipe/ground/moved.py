@@ -10,9 +10,11 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-GROUND = "accelerate backend checked_json files lazy library_threads machine npy_header os_errors private".split()
-GROUND += ["safetensors_header", "seeding", "sparse"]
-ENGINE = "cluster locks places registry results sources store wiring".split()
+GROUND = (
+    "accelerate", "backend", "checked_json", "files", "lazy", "library_threads", "machine", "npy_header", "os_errors",
+    "private", "safetensors_header", "seeding", "sparse",
+)  # fmt: skip
+ENGINE = ("cluster", "locks", "places", "registry", "results", "sources", "store", "wiring")
 MOVED = {
     **{name: f"ground.{name}" for name in GROUND},
     **{name: f"engine.{name}" for name in ENGINE},

@@ -106,7 +106,7 @@ def _scan_text(folder: str, unit: InputFile, reading: Reading) -> Finished[Scann
     entries.append(write_array(folder, f"scan/{unit.name}.npy", offsets))
     access: ByteRanges | ChosenRows = ByteRanges(source, entries[-1].path)
     split_file = reading.layout.splits[unit.split].rows
-    if split_file:
+    if split_file and unit.role == "samples":  # other files of the split have its rows only
         access = ChosenRows(source, files.join(reading.layout.folder, split_file), n_rows)
         n_rows = len(load_chosen_rows(access.chosen, reading.params.split_base, n_rows, reading.state))
     return Finished(

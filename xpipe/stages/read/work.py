@@ -175,7 +175,7 @@ def _parse_part(
     from xpipe.formats.text import parse_range
 
     offsets = load_offsets(folder, access.offsets, state)
-    begin, end = int(offsets[rows.index]), int(offsets[rows.index + 1])
+    begin, end = int(offsets[rows.index]), int(offsets[rows.index + 1 if rows.count else -1])
     parsed = parse_range(access.source, begin, end, rows.start, on_bad_row=on_bad_row)
     matrices = {"features" if file.role == "samples" else file.role: parsed.features}
     if parsed.labels is not None:
