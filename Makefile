@@ -19,7 +19,7 @@ help:
 	@echo "make test    setup, then pytest"
 	@echo "make campaign  long attacks: kills at every file operation, mutated inputs, random problems (half an hour)"
 	@echo "make lint    setup, then ruff and mypy"
-	@echo "make bench   setup and the peers, then every file of benchmarks/"
+	@echo "make bench   setup and the peers, then every file of benchmarks/ (but against.py, which compares commits)"
 	@echo "make bench-pecos  an environment for PECOS in $(VENV)-pecos: benchmarks/tree.py then measures it too"
 	@echo "make clean   remove $(VENV) and tool caches; runs/ and data/ stay"
 

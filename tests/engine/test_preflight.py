@@ -90,6 +90,19 @@ def test_known_before_the_first_stage(path, overrides, words):
 
 
 @pytest.mark.parametrize(
+    ("n_lines", "words"), [(299, "299 group ids for 300 samples"), (301, "more than 300 group ids for 300 samples")]
+)
+def test_groups_of_other_data(path, n_lines, words):
+    groups = path.parent / "groups.txt"
+    groups.write_text("7\n" * n_lines)
+    told = problem_of(path, "group.rule=given", f"group.file={groups}", "group.size=null")
+    assert isinstance(told, DataError)
+    assert words in str(told)
+    groups.write_text("7\n" * 300)
+    decide.plan(config.load(path, ["group.rule=given", f"group.file={groups}", "group.size=null"]))
+
+
+@pytest.mark.parametrize(
     ("override", "words"),
     [
         ("emit.formats=[]", "at least one of parquet"),

@@ -26,8 +26,23 @@ def preflight(params: GroupParams, outlook: Outlook) -> list[XpipeError]:
             check_depth(outlook.rows["train"], params.depth)
         except ConfigError as error:
             return [ConfigError(f"group: {error.what}", why=error.why, fix=error.fix)]
-    problem = input_problem("group.file", params.file, DataError) if params.file is not None else None
-    return [problem] if problem is not None else []
+    if params.file is None:
+        return []
+    problem = input_problem("group.file", params.file, DataError)
+    return [problem] if problem is not None else _wrong_length(params.file, outlook)
+
+
+def _wrong_length(path: str, outlook: Outlook) -> list[XpipeError]:
+    """Why the groups cannot be those of the training rows, where the header of the data says how many these are."""
+    if "train" not in outlook.rows:
+        return []
+    from xpipe.formats import read_membership
+
+    try:
+        read_membership(files.local(path), n_rows=outlook.rows["train"])
+    except DataError as error:
+        return [error]
+    return []
 
 
 def identity(params: GroupParams, inputs: dict, store: Any) -> dict:
