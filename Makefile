@@ -10,13 +10,14 @@ PIP      := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Modules are compiled once, when first imported: without their bytecode every process would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test campaign lint bench bench-pecos clean
+.PHONY: help setup run test docs campaign lint bench bench-pecos clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make setup   make $(VENV) and install what run and test need (again only when pyproject.toml changed)"
 	@echo "make run     setup, then xpipe run $(PIPELINE), then what each method is worth"
 	@echo "make test    setup, then pytest"
+	@echo "make docs    setup, then the site: docs/_build/html/index.html"
 	@echo "make campaign  long attacks: kills at every file operation, mutated inputs, random problems (half an hour)"
 	@echo "make lint    setup, then ruff and mypy"
 	@echo "make bench   setup and the peers, then every file of benchmarks/ (but against.py, which compares commits)"
@@ -36,7 +37,7 @@ $(VENV)/.installed: pyproject.toml
 	@test -x $(BIN)/python || echo "making $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing xpipe and what it needs (once; a few minutes)"
-	@$(PIP) install --no-compile -e '.[dev,gpu,heads]'  # most modules are never imported; the others compile then
+	@$(PIP) install --no-compile -e '.[dev,docs,gpu,heads]'  # most modules are never imported; the others compile then
 	@touch $@
 
 $(VENV)/.bench-installed: $(VENV)/.installed pyproject.toml
@@ -50,6 +51,10 @@ run: setup
 
 test: setup
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+docs: setup
+	@$(BIN)/python -m sphinx -q -W --keep-going -n -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 campaign: setup
 	@$(BIN)/python -m tests.campaigns
@@ -72,4 +77,4 @@ $(VENV)-pecos/.installed:
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-pecos .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VENV)-pecos .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist docs/_build

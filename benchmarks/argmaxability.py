@@ -128,9 +128,9 @@ def verify_in_process(part: sp.csr_matrix, mode: str) -> Any:
 
 def verify_in_two_processes(W: np.ndarray, Y: sp.csr_matrix) -> dict[str, tuple[float, Any]]:
     """{mode: (seconds, verdicts)} with two processes that are up already: units of sets are dealt out to them."""
-    from xpipe.argmaxability import UNIT, Verdicts
+    from xpipe.argmaxability import SETS_PER_BLOCK, Verdicts
 
-    parts = [Y[start : start + UNIT] for start in range(0, Y.shape[0], UNIT)]
+    parts = [Y[start : start + SETS_PER_BLOCK] for start in range(0, Y.shape[0], SETS_PER_BLOCK)]
     context = multiprocessing.get_context("spawn")
     ready = context.Barrier(3)
     found = {}

@@ -147,7 +147,7 @@ def show_order(console, paths: list[str]) -> bool:
         makers = (
             ("greedy path", lambda: greedy_path(Y)),  # noqa: B023
             ("order_labels", lambda: order_labels(Y)),  # noqa: B023
-            ("give=0.01", lambda: order_labels(Y, give=0.01)),  # noqa: B023
+            ("mean_tolerance=0.01", lambda: order_labels(Y, mean_tolerance=0.01)),  # noqa: B023
         )
         for name, make in makers:
             start = time.perf_counter()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 
@@ -27,6 +29,13 @@ def is_worker(pid: int) -> bool:
     with contextlib.suppress(OSError):
         return "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()
     return False
+
+
+def dead_process() -> int:
+    """The id of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
 
 
 def _parents() -> dict[int, int]:

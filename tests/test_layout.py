@@ -1,4 +1,4 @@
-"""The house: which room may import which, held by the syntax trees of all files, imports inside functions included."""
+"""The layout: which room may import which. Reads the syntax trees of all files, imports inside functions included."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 TOP = Path(__file__).parent.parent / "xpipe"
-# From the top to the ground: a floor may import floors below it, never above; rooms of one floor import none of their
-# own floor but themselves. `docs/architecture.md` draws this picture.
+# From the top to the ground. A room may import rooms of lower floors. It imports no room of a higher floor, and no
+# other room of its own floor. `docs/architecture.md` draws this picture.
 FLOORS = (
     ("__main__",),
     ("cli",),
@@ -52,6 +52,7 @@ def imports_of(path: Path, known: dict[str, Path]) -> Iterator[tuple[str, int]]:
 
 
 def room_of(module: str) -> str:
+    """The room of a module: the second part of its dotted name."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else "__init__"
 

@@ -1,40 +1,46 @@
-"""Errors that teach: what happened, where, why, and what to try; one exit code per kind; text that is safe to print.
+"""Errors that tell what happened, where, why, and what to try. One exit code per kind. Their text is safe to print.
 
-Holds no colours: `cli` prints `str(error)` and exits with `error.exit_code`.
+Prints nothing: `cli` prints `str(error)` and exits with `error.exit_code`.
 """
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
 
 LONGEST_LINE = 5000  # characters; a path may have 4,096
 INTERRUPTED = 130  # exit code of a run stopped by Ctrl-C or SIGTERM
 
 
 class XpipeError(Exception):
-    """A mistake the user can act on. `str()` gives all four parts, one a line, empty ones left out, safe to print.
+    """A problem that the user can act on. `str()` gives its parts, one per line, without empty ones, safe to print.
 
-    Parts may quote files and other programs. Further lines of a quote are set in, so that none passes for a part.
+    what: what happened. where: the file and line, the stage, or the setting. why: the reason. fix: what to try. Parts
+    may quote files and other programs. Further lines of a quote are indented, so that none looks like another part.
     """
 
     exit_code = 70
 
     def __init__(self, what: str, *, where: object = "", why: str = "", fix: str = ""):
+        """Make an error from its parts."""
         super().__init__(what)
         self.what, self.where, self.why, self.fix = what, str(where), why, fix  # `where` may be a Path
 
     def __str__(self) -> str:
+        """All parts that are not empty, one per line, safe to print."""
         parts = {"where": printable(self.where, LONGEST_LINE)}
         for name, text in (("why", self.why), ("try", self.fix)):
             parts[name] = printable_lines(text.rstrip(), LONGEST_LINE).replace("\n", "\n    ")
         lines = [f"  {name}: {text}" for name, text in parts.items() if text]
         return "\n".join([printable_lines(self.what, LONGEST_LINE), *lines])
 
-    def __reduce__(self):  # keeps the parts when a worker process raises it
+    def __reduce__(self) -> tuple[Callable[..., XpipeError], tuple[object, ...]]:
+        """Keep all parts when the error travels from a worker process."""
         return _rebuild, (type(self), self.what, self.where, self.why, self.fix)
 
 
 def _rebuild(kind: type[XpipeError], what: str, where: str, why: str, fix: str) -> XpipeError:
+    """Make an error again from its pickled parts."""
     return kind(what, where=where, why=why, fix=fix)
 
 
@@ -68,17 +74,19 @@ class BackendError(XpipeError):
     exit_code = 6
 
 
-# Control characters (escape codes among them), invisible ones (those that reverse the writing among them), halves of
-# characters, ends of lines. Joiners alone are harmless, and some scripts cannot be written without them.
+# Categories of characters that are not printed as they are: control characters (such as escape codes), invisible
+# ones (such as those that reverse the direction of writing), halves of surrogate pairs, and ends of lines. Joiners are
+# printed: they are harmless, and some scripts need them.
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _JOINERS = "\u200c\u200d"
 _CUT = "..."
 
 
 def printable(text: str, longest: int | None = None) -> str:
-    r"""The text in one line of visible characters, e.g. `\x1b` for an escape; cut to `longest` characters and marked.
+    r"""The text as one line of visible characters, for example `\x1b` for an escape.
 
-    A text that is printable already comes back as it is, so a second call changes nothing.
+    longest: a longer text is cut, and ends in "...". A text that is printable already is returned as it is, so a second
+    call changes nothing.
     """
     if longest is None or len(text) <= longest:
         shown = text if text.isprintable() else "".join(map(_visible, text))
@@ -95,11 +103,12 @@ def printable(text: str, longest: int | None = None) -> str:
 
 
 def printable_lines(text: str, longest: int | None = None) -> str:
-    """The same for a text of several lines, which stay apart; `longest` holds for each of them."""
+    """`printable` for each line of a text. The ends of lines stay."""
     return "\n".join(printable(line, longest) for line in text.split("\n"))
 
 
 def _visible(character: str) -> str:
+    """A character as it is printed: itself, or its escape sequence."""
     if character.isprintable() or character in _JOINERS or unicodedata.category(character) not in _HIDDEN:
         return character
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")

@@ -11,13 +11,12 @@ from tests.argmaxability.oracles import as_rows
 from tests.argmaxability.test_weights import write_safetensors
 from tests.samples import run_xpipe
 from xpipe.argmaxability import check, verify
-from xpipe.argmaxability.label_sets import read_label_sets
 from xpipe.argmaxability.summary import summarise, worst_sets
 from xpipe.argmaxability.verdicts import read_verdicts
 from xpipe.cli.progress import Progress
 from xpipe.cli.verify_command import verify_files
 from xpipe.errors import ConfigError, DataError
-from xpipe.formats import write_sparse, write_xmc
+from xpipe.formats import write_xmc
 
 
 @pytest.fixture
@@ -114,24 +113,6 @@ def test_bad_options_are_refused(files):
         with pytest.raises(ConfigError):
             run_here(folder, **changes)
     assert not run_here(folder)
-
-
-def test_label_sets_from_every_format(tmp_path):
-    Y = as_rows([[0, 2], [], [1, 3, 4]], 5)
-    sp.save_npz(tmp_path / "Y.npz", Y)
-    write_sparse(str(tmp_path / "Y.parquet"), Y)
-    write_sparse(str(tmp_path / "Y.txt"), Y, index_base=1)
-    write_xmc(str(tmp_path / "test.txt"), sp.csr_matrix(np.eye(3, dtype=np.float32)), Y, label_base=1)
-    assert (read_label_sets(str(tmp_path / "Y.npz")) != Y).nnz == 0
-    assert (read_label_sets(str(tmp_path / "Y.parquet")) != Y).nnz == 0
-    for name in ("Y.txt", "test.txt"):
-        assert (read_label_sets(str(tmp_path / name), label_base=1) != Y).nnz == 0
-    bare = (tmp_path / "test.txt").read_text().split("\n", 1)[1]
-    (tmp_path / "bare.txt").write_text(bare)
-    found = read_label_sets(str(tmp_path / "bare.txt"), label_base=1, n_features=3, n_labels=5)
-    assert (found != Y).nnz == 0
-    with pytest.raises(DataError, match="no such file"):
-        read_label_sets(str(tmp_path / "missing.txt"))
 
 
 def test_the_summary_counts_by_active_labels():

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 from tests.argmaxability.oracles import as_rows
 from tests.array_module import array_module
-from xpipe.argmaxability import _cupy, check, state_head, verify
-from xpipe.argmaxability import unit as units
+from xpipe.argmaxability import _cupy, check, prepare_layer, verify
+from xpipe.argmaxability import block as blocks
 
 DEVICE = SimpleNamespace(name="gpu", array_module=array_module)
 
@@ -26,9 +26,9 @@ def wide_regions(n=200, d=12, n_sets=40, seed=0):
 
 def test_points_have_the_signs():
     W, Y = wide_regions()
-    head = state_head(W)
+    layer = prepare_layer(W)
     points = _cupy.find_points(
-        array_module, head.directions, Y.indptr.astype(np.int64), Y.indices.astype(np.int64), 1e-4
+        array_module, layer.directions, Y.indptr.astype(np.int64), Y.indices.astype(np.int64), 1e-4
     )
     found = ~np.isnan(points[:, 0])
     truth = verify(W, Y)
@@ -40,8 +40,8 @@ def test_points_have_the_signs():
 
 def test_batches_do_not_matter(monkeypatch):
     W, Y = wide_regions()
-    head = state_head(W)
-    arguments = (array_module, head.directions, Y.indptr.astype(np.int64), Y.indices.astype(np.int64), 1e-4)
+    layer = prepare_layer(W)
+    arguments = (array_module, layer.directions, Y.indptr.astype(np.int64), Y.indices.astype(np.int64), 1e-4)
     whole = _cupy.find_points(*arguments)
     monkeypatch.setattr(_cupy, "SCORES", 7 * 200)
     np.testing.assert_allclose(_cupy.find_points(*arguments), whole, atol=1e-2)
@@ -51,9 +51,9 @@ def test_verdicts_are_those_of_the_cpu_and_need_fewer_searches(monkeypatch):
     W, Y = wide_regions()
     plain = verify(W, Y)
     searched = []
-    run = units.run_rounds
+    run = blocks.run_rounds
     monkeypatch.setattr(
-        units, "run_rounds", lambda head, searches: (searched.append(len(searches)), run(head, searches))
+        blocks, "run_rounds", lambda layer, searches: (searched.append(len(searches)), run(layer, searches))
     )
     helped = verify(W, Y, backend=DEVICE)
     assert (helped.codes == plain.codes).all()

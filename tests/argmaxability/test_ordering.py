@@ -45,7 +45,7 @@ def test_rounds_trade_mean_for_largest():
     common = [[2 * pair, 2 * pair + 1] for pair in range(10)] * 20
     Y = as_rows([*common, list(range(0, 20, 2))], 20)
     plain = sign_changes(Y[:, order_labels(Y, rounds=0)])
-    generous = sign_changes(Y[:, order_labels(Y, give=1.0)])
+    generous = sign_changes(Y[:, order_labels(Y, mean_tolerance=1.0)])
     assert generous.max() < plain.max()
     assert generous.mean() > plain.mean()
     default = sign_changes(Y[:, order_labels(Y)])
@@ -67,13 +67,28 @@ def test_few_labels_and_no_sets(n):
 
 
 def test_bad_options_are_refused():
-    for options in ({"rounds": -1}, {"give": -0.1}):
+    for options in ({"rounds": -1}, {"mean_tolerance": -0.1}):
         with pytest.raises(ConfigError, match="must not be negative"):
             order_labels(shuffled_topics(), **options)
 
 
+def test_the_old_name_of_mean_tolerance_warns():
+    Y = shuffled_topics()
+    with pytest.warns(DeprecationWarning, match="mean_tolerance"):
+        assert (order_labels(Y, give=1.0) == order_labels(Y, mean_tolerance=1.0)).all()
+
+
 def worth(order, weights) -> float:
     return sum(weights[a, b] for a, b in itertools.pairwise(order))
+
+
+def random_graph(rng, n, low, high):
+    """(weights as a dense matrix, as a graph, a random order of the labels)."""
+    dense = np.triu(rng.integers(low, high, (n, n)), 1)
+    dense = (dense + dense.T).astype(float)
+    matrix = sp.csr_matrix(dense)
+    graph = kernels.Graph(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
+    return dense, graph, rng.permutation(n)
 
 
 @given(st.integers(4, 9), st.integers(0, 2**32 - 1))
@@ -81,20 +96,16 @@ def worth(order, weights) -> float:
 def test_moves_gain_what_they_say(n, seed):
     """Every move keeps a permutation and changes the worth of the path by exactly the gain."""
     rng = np.random.default_rng(seed)
-    dense = np.triu(rng.integers(0, 4, (n, n)), 1)
-    dense = (dense + dense.T).astype(float)
-    matrix = sp.csr_matrix(dense)
-    ptr, idx, val = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data
-    order = rng.permutation(n)
+    dense, graph, order = random_graph(rng, n, 0, 4)
     for _ in range(20):
         s, t = rng.choice(n, 2, replace=False)
         length, forward, before = int(rng.integers(1, 4)), bool(rng.integers(2)), bool(rng.integers(2))
         place = np.argsort(order)
-        gain = kernels.segment_gain(order, place, ptr, idx, val, s, t, length, forward, before)
+        gain = kernels.segment_gain(kernels.Path(order, place), graph, s, t, length, forward, before)
         if gain == -np.inf:
             continue
         worth_before = worth(order, dense)
-        kernels.move_segment(order, place, s, t, length, forward, before)
+        kernels.move_segment(kernels.Path(order, place), s, t, length, forward, before)
         assert sorted(order.tolist()) == list(range(n))
         assert (place == np.argsort(order)).all()
         assert abs(place[s] - place[t]) == 1
@@ -105,15 +116,12 @@ def test_moves_gain_what_they_say(n, seed):
 @settings(max_examples=40, deadline=None)
 def test_local_search_never_loses_and_is_near_the_best(n, seed):
     rng = np.random.default_rng(seed)
-    dense = np.triu(rng.integers(1, 9, (n, n)), 1)
-    dense = (dense + dense.T).astype(float)
-    matrix = sp.csr_matrix(dense)
-    ptr, idx, val = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data
-    order = rng.permutation(n)
+    dense, graph, order = random_graph(rng, n, 1, 9)
     start = worth(order, dense)
     near_ptr = np.arange(n + 1, dtype=np.int64) * (n - 1)
     near = np.concatenate([np.argsort(-dense[a], kind="stable")[: n - 1] for a in range(n)])
-    kernels.improve_path(order, np.argsort(order), ptr, idx, val, near_ptr, near, np.arange(n), n)
+    path = kernels.Path(order, np.argsort(order))
+    kernels.improve_path(path, graph, kernels.Near(near_ptr, near), np.arange(n), n)
     best = max(worth(path, dense) for path in itertools.permutations(range(n)))
     assert sorted(order.tolist()) == list(range(n))
     assert worth(order, dense) >= max(start, 0.75 * best)

@@ -11,18 +11,18 @@ import scipy.sparse as sp
 
 from tests.argmaxability.oracles import all_sets, argmaxable_sets, as_rows, full_lp
 from xpipe.argmaxability import (
-    UNIT,
+    SETS_PER_BLOCK,
     Verdicts,
     check,
     count_argmaxable,
     distinct_sets,
+    prepare_layer,
     sharp,
-    state_head,
     verify,
     verify_chunk,
 )
+from xpipe.argmaxability import block as blocks
 from xpipe.argmaxability import search as searching
-from xpipe.argmaxability import unit as units
 from xpipe.argmaxability.chebyshev import ChebyshevSearch
 from xpipe.argmaxability.nearest import NearestSearch
 from xpipe.argmaxability.sharp import SharpSearch
@@ -136,7 +136,7 @@ def test_verdicts_and_exact_radii_are_those_of_the_full_lp(kind, n, d, box):
             assert exact.radius_upper[row] - exact.radius_lower[row] <= 1e-6 * radius + 1e-8
 
 
-def test_larger_heads_agree_with_the_full_lp():
+def test_larger_layers_agree_with_the_full_lp():
     rng = np.random.default_rng(3)
     n, d = 900, 30
     for shift in (0.0, -1.5):
@@ -251,14 +251,14 @@ def test_the_same_bytes_for_any_chunks_and_threads(radius):
     W, _ = weights("trained", n, d)
     rng = np.random.default_rng(2)
     Y = sp.csr_matrix(
-        (rng.standard_normal((5 * UNIT + 7, d)) @ W.T + rng.standard_normal((1, n)) > 0).astype(np.float32)
+        (rng.standard_normal((5 * SETS_PER_BLOCK + 7, d)) @ W.T + rng.standard_normal((1, n)) > 0).astype(np.float32)
     )
     whole = verify(W, Y, radius=radius, threads=1)
     assert columns(verify(W, Y, radius=radius, threads=3)) == columns(whole)
-    head = state_head(W)
+    layer = prepare_layer(W)
     sets, member = distinct_sets(Y, n)
-    for step in (UNIT, 2 * UNIT, 4 * UNIT):
-        parts = [verify_chunk(head, sets[at : at + step], radius) for at in range(0, sets.shape[0], step)]
+    for step in (SETS_PER_BLOCK, 2 * SETS_PER_BLOCK, 4 * SETS_PER_BLOCK):
+        parts = [verify_chunk(layer, sets[at : at + step], radius) for at in range(0, sets.shape[0], step)]
         assert columns(Verdicts.concatenate(parts).take(member)) == columns(whole)
 
 
@@ -268,9 +268,9 @@ def test_searches_that_do_not_fit_go_one_after_the_other(monkeypatch):
     Y = sp.vstack([Y, as_rows([[1, 2, 3], [50]], 100)], format="csr")
     plain = verify(W, Y, radius="exact")
     together = []
-    run = units.run_rounds
-    monkeypatch.setattr(units, "run_rounds", lambda head, some: (together.append(len(some)), run(head, some)))
-    monkeypatch.setattr(units, "ROOM", 3 * units.SQUARES * 8 * 36)
+    run = blocks.run_rounds
+    monkeypatch.setattr(blocks, "run_rounds", lambda layer, some: (together.append(len(some)), run(layer, some)))
+    monkeypatch.setattr(blocks, "ROOM", 3 * blocks.SQUARES * 8 * 36)
     grouped = verify(W, Y, radius="exact")
     assert max(together) == 3
     assert (grouped.codes == plain.codes).all()
@@ -289,8 +289,8 @@ def nonsense(kind):
 
     def found(self):
         rng = np.random.default_rng(len(self.rows.positives))
-        labels = np.sort(rng.choice(self.rows.head.n_labels, 4, replace=False)).astype(np.int32)
-        point = np.full(self.rows.head.d, kind) if kind is not None else rng.standard_normal(self.rows.head.d)
+        labels = np.sort(rng.choice(self.rows.layer.n_labels, 4, replace=False)).astype(np.int32)
+        point = np.full(self.rows.layer.d, kind) if kind is not None else rng.standard_normal(self.rows.layer.d)
         return searching.Found(point, labels, rng.random(4))
 
     return found
@@ -304,7 +304,7 @@ def test_what_a_search_says_is_never_a_verdict(monkeypatch, kind):
     monkeypatch.setattr(NearestSearch, "found", nonsense(kind))
     monkeypatch.setattr(ChebyshevSearch, "found", nonsense(kind))
     monkeypatch.setattr(
-        SharpSearch, "run", lambda self: nonsense(kind)(NearestSearch(self.head, np.arange(3), self.limits, 0))
+        SharpSearch, "run", lambda self: nonsense(kind)(NearestSearch(self.layer, np.arange(3), self.limits, 0))
     )
     verdicts = verify(W, Y)
     assert check(W, Y, verdicts).all()

@@ -113,7 +113,7 @@ def test_damaged_files_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        (b"{}" + b" " * 8, "leave bytes of the file to nobody"),
+        (b"{}" + b" " * 8, "do not fill the file"),
         (b"{not json", "Expecting"),
         (b'{"w": {"dtype": "F64", "shape": [2], "data_offsets": [0, 99]}}', "cannot hold"),
         (b'{"w": {"dtype": "F64", "shape": [2], "data_offsets": [-8, 8]}}', "data_offsets"),

@@ -11,7 +11,8 @@ from importlib import metadata
 import pytest
 
 from xpipe.cli import examination as doctor
-from xpipe.cli.examination import Check, cpu_quota, examine, memory_limit
+from xpipe.cli.examination import Check, examine
+from xpipe.cli.machine_limits import cpu_quota, memory_limit
 from xpipe.ground import backend
 from xpipe.ground.backend import Probe
 
@@ -109,12 +110,12 @@ def test_no_cgroup(tmp_path):
 
 
 def test_little_memory(monkeypatch):
-    monkeypatch.setattr(doctor, "_memory", lambda: (64 * doctor.GIB, 32 * doctor.GIB))
+    monkeypatch.setattr(doctor, "machine_memory", lambda: (64 * doctor.GIB, 32 * doctor.GIB))
     monkeypatch.setattr(doctor, "memory_limit", lambda: doctor.GIB)
     check = by_name(doctor._cores_and_memory())["memory"]
     assert check.ok is False
     assert check.found == "64.00 GiB, 32.00 GiB available, limited to 1.00 GiB by the container"
-    monkeypatch.setattr(doctor, "_memory", lambda: (None, None))
+    monkeypatch.setattr(doctor, "machine_memory", lambda: (None, None))
     assert by_name(doctor._cores_and_memory())["memory"].ok is None
 
 

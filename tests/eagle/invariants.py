@@ -13,7 +13,7 @@ CHOOSING = ("auto", "discriminative")
 
 
 def check_owners(X: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix, found: Imputed) -> None:
-    """No label lost, none invented, groups of one exact, scores finite and chances from 0 to 1. Slow and plain."""
+    """No label is lost, none invented; groups of one are exact; scores are finite; chances are from 0 to 1. Slow."""
     owned, members, labels = found.labels.toarray() > 0, Y1.toarray() != 0, Y2.toarray() != 0
     allowed = spread_labels(Y1, Y2).toarray() > 0
     assert owned.shape == allowed.shape
@@ -42,7 +42,7 @@ def bytes_of(found: Imputed) -> tuple[bytes, ...]:
 def check_groups_renumbered(
     X: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix, method: str, found: Imputed, order: int, **options
 ) -> None:
-    """Other numbers of groups, and a few empty groups more, give the same bytes."""
+    """Other numbers of groups, and a few more empty groups, give the same bytes."""
     groups = np.random.default_rng(order).permutation(Y1.shape[1] + 3)
     more = sp.hstack([Y1, sp.csr_matrix((X.shape[0], 3), dtype=np.float32)], format="csr")
     more_labels = sp.vstack([Y2, sp.csr_matrix(np.ones((3, Y2.shape[1]), np.float32))], format="csr")
@@ -72,7 +72,7 @@ def groups_differ(Y1: sp.csr_matrix) -> bool:
 def check_scale(
     X: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix, method: str, found: Imputed, large: bool, **options
 ) -> None:
-    """Features as large, or as small, as float32 holds have the same owners: times a power of two nothing rounds."""
+    """Features times a power of two have the same owners, up to the limits of float32: nothing is rounded."""
     filled = np.abs(X.data[X.data != 0]).astype(np.float64)
     if not len(filled):
         return
@@ -85,7 +85,7 @@ def check_scale(
 
 
 def options_of(seed: int) -> dict:
-    """Options of discriminative, extreme ones as well."""
+    """Random options of discriminative, including extreme ones."""
     draw = np.random.default_rng([seed, 1])
     return {
         "owners": str(draw.choice(["one", "posterior"])),
@@ -98,7 +98,7 @@ def options_of(seed: int) -> dict:
 
 
 def check_everything(X: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix, seed: int) -> None:
-    """All methods; options of the choosing ones, numbers and scales differ from seed to seed."""
+    """Check all methods. The seed decides options, renumberings and scales."""
     for method in METHODS:
         found = impute(X, Y1, Y2, method, seed=seed, threads=1)
         check_owners(X, Y1, Y2, found)

@@ -12,7 +12,7 @@ TIE, ZERO, FLOAT32_TIE = 1e-9, 1e-6, 2e-7
 
 
 def groups_of_labels(Y1: sp.spmatrix, Y2: sp.spmatrix) -> list[list[list[int]]]:
-    """For each label, the samples of each of its groups that has any."""
+    """For each label, the samples of each of its groups; groups without samples are left out."""
     membership, group_labels = Y1.toarray() != 0, Y2.toarray() != 0
     samples = [np.flatnonzero(membership[:, group]).tolist() for group in range(membership.shape[1])]
     return [
@@ -22,7 +22,7 @@ def groups_of_labels(Y1: sp.spmatrix, Y2: sp.spmatrix) -> list[list[list[int]]]:
 
 
 def project(vector: np.ndarray, size: float) -> np.ndarray:
-    """The direction of a vector, or zero where nothing is left of terms of this size."""
+    """The direction of a vector, or zero where the vector is rounding error beside terms of this size."""
     length = np.linalg.norm(vector)
     return vector / length if length > ZERO * size else np.zeros_like(vector)
 
@@ -40,7 +40,7 @@ def tied(scores: list[float], norms: list[float], tie: float) -> list[int]:
 def embed_label(
     X: np.ndarray, groups: list[list[int]], steps: int, step_size: float, mean: np.ndarray
 ) -> tuple[np.ndarray, list[float]]:
-    """Algorithm 1 of one label, and the objective after 0..steps."""
+    """Algorithm 1 for one label, and the objective after 0..steps steps."""
     e = direction([X[i] for group in groups for i in group], mean)
     trace = [sum(max(X[i] @ e for i in group) for group in groups)]
     for _ in range(steps):
@@ -58,7 +58,7 @@ def embed_label(
 
 
 def embed(X, Y1, Y2, *, steps=20, step_size=1.0, centred=False) -> tuple[np.ndarray, np.ndarray]:
-    """(labels x features, objective after 0..steps), dense float64."""
+    """(labels x features, objective after 0..steps steps), dense float64."""
     rows = X.toarray().astype(np.float64)
     mean = rows.mean(axis=0) if centred and len(rows) else np.zeros(rows.shape[1])
     found = [embed_label(rows, groups, steps, step_size, mean) for groups in groups_of_labels(Y1, Y2)]

@@ -1,4 +1,4 @@
-"""Random problems for long attacks on imputation: one for each seed, of kinds that have broken something.
+"""Random problems for long tests of imputation: one per seed, of kinds that have broken something before.
 
 Holds no assertions: these are in `invariants`.
 """
@@ -15,7 +15,7 @@ Matrices = tuple[sp.csr_matrix, sp.csr_matrix, sp.csr_matrix]
 
 
 def random_problem(seed: int, fewest: int = 40, most: int = 300) -> tuple[str, Matrices]:
-    """(what kind it is, (X, Y1, Y2)): all combinations of rows, groups and labels come in turn."""
+    """(the kind of problem, (X, Y1, Y2)). Consecutive seeds go through all combinations of rows, groups and labels."""
     rows, rest = ROWS[seed % len(ROWS)], seed // len(ROWS)
     groups, rest = GROUPS[rest % len(GROUPS)], rest // len(GROUPS)
     labels = LABELS[rest % len(LABELS)]

@@ -15,7 +15,7 @@ real = st.floats(-4, 4, width=32).filter(lambda value: value == 0 or abs(value) 
 
 @st.composite
 def problems(draw, most: int = 8) -> tuple[sp.csr_matrix, sp.csr_matrix, sp.csr_matrix]:
-    """(X, Y1, Y2): samples in several groups or none, groups and labels without anything, rows of zeros, twins."""
+    """(X, Y1, Y2): samples in several groups or in none, empty groups, unused labels, zero rows, equal rows."""
     values = draw(st.sampled_from([whole, positive, real]))
     X = draw(csr_matrices(values=values, most=most))
     if X.shape[0] and draw(st.booleans()):  # rows that are there twice
@@ -27,7 +27,7 @@ def problems(draw, most: int = 8) -> tuple[sp.csr_matrix, sp.csr_matrix, sp.csr_
 
 
 def planted(n_samples=240, n_features=60, n_labels=12, size=5, seed=0) -> tuple[sp.csr_matrix, ...]:
-    """(X, Y1, Y2) of unit rows, each label with words of its own, on random groups; some overlap, some are empty."""
+    """(X, Y1, Y2): unit rows, one feature per label, random groups; one group overlaps others, one is empty."""
     draw = np.random.default_rng(seed)
     owner = draw.integers(0, n_labels, n_samples)
     rows = draw.random((n_samples, n_features)) * (draw.random((n_samples, n_features)) < 0.2)

@@ -1,4 +1,4 @@
-"""The lines that run on a GPU, run here with a stand-in for cupy: the numbers and choices of the CPU kernels."""
+"""The GPU code, run with a stand-in for cupy, gives the numbers and choices of the CPU kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The discriminative method against dense twins, and on planted truth."""
+"""The discriminative method, compared with dense twins and with planted owners."""
 
 from __future__ import annotations
 
@@ -6,47 +6,18 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from tests.eagle.samples import overlapping, planted, whitened
 from xpipe.eagle import impute
-from xpipe.eagle._owners_numba import CEILING, FLOOR, RULED_OUT
-from xpipe.eagle.discriminative import best_pairs, find_owners, fit_posteriors, judged
-from xpipe.eagle.whitening import leading_directions, metric_of, whiten
+from xpipe.eagle._posteriors_numba import CEILING, FLOOR, RULED_OUT
+from xpipe.eagle.discriminative import best_pairs, calibrated_posteriors, find_owners, fit_posteriors
 from xpipe.errors import ConfigError, DataError
-from xpipe.grouping import given_groups, random_groups, spread_labels
-
-
-def planted(n_samples=600, n_labels=12, n_features=80, seed=0):
-    """Rows that share a strong common direction, plus words of their own labels."""
-    rng = np.random.default_rng(seed)
-    words = rng.random((n_labels, n_features)) * (rng.random((n_labels, n_features)) < 0.1)
-    Y = (rng.random((n_samples, n_labels)) < rng.uniform(0.03, 0.2, n_labels)).astype(np.float32)
-    background = rng.random((n_samples, n_features)) * (rng.random((n_samples, n_features)) < 0.3)
-    X = 2 * Y @ words + background + 0.5
-    X[rng.random(X.shape) < 0.3] = 0
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    return sp.csr_matrix(X.astype(np.float32)), sp.csr_matrix(Y)
-
-
-def whitened(X, rank, ridge, threads=1):
-    """Rows in the metric of a ridge that counts as it is, not in units of the rows' length."""
-    spectrum = leading_directions(X, rank, threads=threads)
-    return whiten(X, metric_of(spectrum, ridge / spectrum.unit), threads)
-
-
-def overlapping(Y, seed=0):
-    """Random groups of four, some samples in two of them, some in none, one group empty."""
-    rng = np.random.default_rng(seed)
-    Y1, _ = random_groups(Y, 4, seed)
-    extra = sp.random(*Y1.shape, 0.005, "csr", np.float32, random_state=rng)
-    Y1 = sp.lil_matrix(Y1 + extra)
-    Y1[rng.integers(0, Y1.shape[0], 20)] = 0
-    Y1[:, 3] = 0
-    return given_groups(sp.csr_matrix(Y1), Y)
+from xpipe.grouping import random_groups, spread_labels
 
 
 def dense_posteriors(X, Y1, Y2, ridge, rounds, most_members=99):
     """(posteriors, scores): the method written out with a dense inverse, one label after the other."""
     X, Y1, Y2 = X.toarray().astype(np.float64), Y1.toarray() > 0, Y2.toarray() > 0
-    metric = X @ np.linalg.inv(X.T @ X + ridge * np.eye(X.shape[1])) @ X.T
+    products = X @ np.linalg.inv(X.T @ X + ridge * np.eye(X.shape[1])) @ X.T
     found, scores = np.zeros((Y2.shape[1], X.shape[0])), np.zeros((Y2.shape[1], X.shape[0]))
     for label in range(Y2.shape[1]):
         groups = [np.flatnonzero(Y1[:, group]) for group in np.flatnonzero(Y2[:, label])]
@@ -61,33 +32,12 @@ def dense_posteriors(X, Y1, Y2, ridge, rounds, most_members=99):
                     outside[:, members] = 0
                 else:
                     outside[np.arange(len(members)), members] = 0
-                s = (metric[members] * outside).sum(axis=1)
+                s = (products[members] * outside).sum(axis=1)
                 chance = np.clip(s, FLOOR, CEILING)
                 highest[members] = np.maximum(highest[members], s)
                 q[members] = np.maximum(q[members], chance / (1 - np.prod(1 - chance)))
         found[label], scores[label] = q, np.where(np.isfinite(highest), highest, 0)
     return found, scores
-
-
-def test_full_rank_is_the_exact_metric():
-    X, _ = planted(n_samples=60, n_features=30)
-    rows = whitened(X, 30, 0.7)
-    dense = X.toarray().astype(np.float64)
-    exact = dense @ np.linalg.inv(dense.T @ dense + 0.7 * np.eye(30)) @ dense.T
-    scaled = sp.csr_matrix((rows.values, rows.indices, rows.indptr), shape=X.shape).toarray()
-    np.testing.assert_allclose(scaled @ scaled.T - rows.coordinates @ rows.coordinates.T, exact, atol=2e-5)
-    np.testing.assert_allclose(rows.influence, np.diag(exact), atol=2e-5)
-
-
-def test_leading_directions_are_the_leading_ones():
-    X, _ = planted(n_features=120)
-    found = leading_directions(X, 8)
-    values, vectors = np.linalg.eigh((X.T @ X).toarray().astype(np.float64))
-    np.testing.assert_allclose(found.values[:4], values[::-1][:4], rtol=0.02)
-    assert abs(found.vectors[:, 0] @ vectors[:, -1]) > 0.999
-    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(8), atol=1e-4)
-    again = leading_directions(X, 8)
-    assert found.vectors.tobytes() == again.vectors.tobytes()
 
 
 @pytest.mark.parametrize("most_members", [99, 3])
@@ -183,7 +133,7 @@ def test_calibrated_posteriors_equal_a_plain_twin():
     rows = whitened(X, 40, 1.0)
     _, score = fit_posteriors(rows, Y1, Y2)
     offset, slope, per_group, power = 1.5, 1.2, -0.1, 3
-    found = judged(score, Y1, Y2, (offset, slope, per_group, power))
+    found = calibrated_posteriors(score, Y1, Y2, (offset, slope, per_group, power))
     dense, expected = np.maximum(score.toarray().astype(np.float64), RULED_OUT), np.zeros(score.shape)
     members, with_label = Y1.toarray() > 0, Y2.toarray() > 0
 
@@ -197,23 +147,23 @@ def test_calibrated_posteriors_equal_a_plain_twin():
         expected[label, own] = np.maximum(expected[label, own], posterior)
     lines = np.repeat(np.arange(len(expected)), np.diff(score.indptr))
     np.testing.assert_allclose(found, expected[lines, score.indices], rtol=1e-4)
-    labels, posteriors = find_owners(rows, Y1, Y2, calibration=(offset, slope, per_group, power), threshold=0.3)
-    assert labels.nnz == ((found > 0.3) | best_pairs(score, Y1, Y2)).sum()
+    posteriors = find_owners(rows, Y1, Y2, calibration=(offset, slope, per_group, power), threshold=0.3)
+    assert posteriors.nnz == ((found > 0.3) | best_pairs(score, Y1, Y2)).sum()
     assert posteriors.sum() == pytest.approx(found[(found > 0.3) | best_pairs(score, Y1, Y2)].sum(), rel=1e-5)
 
 
-def test_groups_that_do_not_fit_vouch_for_themselves(monkeypatch):
+def test_groups_that_do_not_fit_have_a_say_in_their_own_scores(monkeypatch):
     from xpipe.eagle import discriminative
 
     monkeypatch.setattr(discriminative, "MOST_KINSHIP", 2 * 9 + 16)
     sizes = np.array([4, 3, 0, 7, 3])
-    assert discriminative.most_members_left_out(sizes) in (4, 5, 6)  # no group has 5 or 6
+    assert discriminative.largest_kinship(sizes) in (4, 5, 6)  # no group has 5 or 6
     monkeypatch.setattr(discriminative, "MOST_KINSHIP", 10)
-    assert discriminative.most_members_left_out(sizes) == 2  # equal sizes are treated alike
-    assert discriminative.most_members_left_out(np.zeros(0, int)) == 0
+    assert discriminative.largest_kinship(sizes) == 2  # equal sizes are treated alike
+    assert discriminative.largest_kinship(np.zeros(0, int)) == 0
 
 
-def test_best_pairs_one_a_group():
+def test_every_group_has_one_best_pair():
     X, Y = planted(n_samples=200)
     Y1, Y2 = random_groups(Y, 5, 0)
     rows = whitened(X, 16, 1.0)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.eagle import oracles
 from tests.eagle.strategies import planted, problems
-from xpipe.eagle import CentredEmbedding, embed, embedding
+from xpipe.eagle import CentredEmbedding, embed, label_threads
 from xpipe.errors import ConfigError, DataError
 from xpipe.grouping.groups import spread_labels
 
@@ -30,11 +30,11 @@ def same_bytes(one, other) -> bool:
 
 @pytest.fixture(params=["narrow", "renumbered", "direct"])
 def layout(request, monkeypatch):
-    """Each way a label's rows can be laid out."""
+    """Each way in which the rows of a label can be laid out."""
     if request.param == "renumbered":
-        monkeypatch.setattr(embedding, "NARROW", 0)
+        monkeypatch.setattr(label_threads, "NARROW", 0)
     if request.param == "direct":
-        monkeypatch.setattr(embedding, "BLOCK", 20)
+        monkeypatch.setattr(label_threads, "BLOCK", 20)
     return request.param
 
 

@@ -1,4 +1,4 @@
-"""Any method in one call: no label lost on any data with any options, and nothing decided by numbers or sizes."""
+"""Any method in one call: no label is lost, whatever the data and options; numbering and scale decide nothing."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.eagle.invariants import (
     check_owners,
 )
 from tests.eagle.problems import random_problem
+from tests.eagle.samples import overlapping, planted
 from tests.eagle.strategies import problems
-from tests.eagle.test_discriminative import overlapping, planted
 from xpipe.eagle import impute
 from xpipe.errors import ConfigError
 from xpipe.grouping import random_groups, spread_labels

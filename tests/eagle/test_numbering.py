@@ -1,4 +1,4 @@
-"""Numbers of groups and labels that follow from who is in them."""
+"""Numbers of groups and labels that follow from their members."""
 
 from __future__ import annotations
 

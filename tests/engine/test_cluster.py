@@ -7,11 +7,13 @@ import os
 
 import pytest
 
+import xpipe
 from tests import work
 from tests.dask_processes import dask_processes
 from xpipe.engine.cluster import Call, ClusterParams, connect
 from xpipe.engine.cluster import remote as cluster_remote
-from xpipe.engine.store import read_receipts
+from xpipe.engine.cluster.check import code_digest
+from xpipe.engine.receipts import read_receipts
 from xpipe.errors import DataError, ResourceError, StageError
 
 
@@ -32,14 +34,23 @@ def run(params, work_calls):
     return outcomes
 
 
+def test_the_digest_of_the_code_covers_the_whole_package(tmp_path, monkeypatch):
+    monkeypatch.setattr(xpipe, "__file__", str(tmp_path / "__init__.py"))
+    found = set()
+    for path in ("__init__.py", "engine/cluster/check.py", "stages/read/work.py", "stages/read/stage.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("x = 1\n")
+        found.add(code_digest.__wrapped__())
+    (tmp_path / "stages/read/work.py").write_text("x = 2\n")
+    assert len({*found, code_digest.__wrapped__()}) == 5
+
+
 def test_every_kind_gives_the_same_receipts(tmp_path):
     found = []
     for kind in ("none", "local"):
         folder = tmp_path / kind
         receipts = run(ClusterParams(kind=kind, memory_limit="1GiB"), calls(work.write_square, folder))
-        assert {unit: receipt.result.square for unit, receipt in receipts.items()} == {
-            f"u{i}": i * i for i in range(6)
-        }
+        assert {unit: receipt.result.square for unit, receipt in receipts.items()} == {f"u{i}": i * i for i in range(6)}
         processes = {receipt.result.process for receipt in receipts.values()}
         assert (processes == {os.getpid()}) == (kind == "none")
         found.append({name: receipt.files for name, receipt in read_receipts(str(folder), "step", work.Square).items()})

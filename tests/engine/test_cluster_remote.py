@@ -17,7 +17,7 @@ from xpipe.engine.cluster import ClusterParams, connect
 from xpipe.engine.cluster import dask_calls as cluster_dask
 from xpipe.engine.cluster import remote as cluster_remote
 from xpipe.errors import ConfigError, ResourceError
-from xpipe.ground.files import is_abandoned
+from xpipe.ground.temporary_names import is_abandoned
 
 OTHER_VERSION = """
 import xpipe

@@ -11,9 +11,10 @@ from tests.engine.test_store import STRANGE, strange_entries
 from tests.engine.test_store import put as put_stored
 from tests.samples import bytes_below, run_pipeline, write_dataset, write_pipeline
 from xpipe.engine import export as exporting
-from xpipe.engine.export import close_journal, export, read_record, written
+from xpipe.engine.export import export, written
+from xpipe.engine.manifest import Artifact
 from xpipe.engine.messages import FileEntry
-from xpipe.engine.store import Artifact
+from xpipe.engine.run_record import close_journal, read_record
 from xpipe.errors import DataError
 from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json
@@ -46,7 +47,7 @@ def make(tmp_path):
 def finish(artifacts, out, tell=print) -> dict:
     """As a run does it."""
     outputs = export(artifacts, str(out), tell)
-    content = {"stages": [], "outputs": outputs, "written": written(artifacts)}
+    content = {"stages": [], "outputs": outputs, "written": [entry.to_json() for entry in written(artifacts)]}
     files.write_bytes(str(out / "results.json"), dump_json(content))
     close_journal(str(out))
     return outputs
@@ -217,8 +218,9 @@ def test_a_stored_artifact_that_would_overwrite_what_is_not_an_output(out, make)
     for name in ("results.json", ".lock", "kept/x", ".written.json"):
         with pytest.raises(DataError, match="no output"):
             export(make({name: b"1"}), str(out))
-    with pytest.raises(DataError, match="no output"):
-        exporting.outputs_of([Artifact("x", "folder", "", (FileEntry("x", 0, ""),), {})])
+    for path in ("x", "y/tree/a", "tree/a", "xx/a"):  # none of them lies below x/
+        with pytest.raises(DataError, match="no output"):
+            exporting.outputs_of([Artifact("x", "folder", "", (FileEntry(path, 0, ""),), {})])
 
 
 def test_remote_outputs(make, tmp_path):
@@ -227,7 +229,9 @@ def test_remote_outputs(make, tmp_path):
     told = []
     artifacts = make(FIRST)
     export(artifacts, remote, told.append)
-    files.write_bytes(f"{remote}/results.json", dump_json({"written": written(artifacts)}))
+    files.write_bytes(
+        f"{remote}/results.json", dump_json({"written": [entry.to_json() for entry in written(artifacts)]})
+    )
     close_journal(remote)
     assert len(told) == 1
     assert files.read_bytes(f"{remote}/kept/tree/a") == b"mine"

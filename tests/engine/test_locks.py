@@ -14,14 +14,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from xpipe.engine import locks
+from xpipe.engine.lock_files import lock_path
 from xpipe.engine.locks import RunLock, StoreLock
 from xpipe.errors import ResourceError
 from xpipe.ground import files, private
 
 HOLD = """
 import sys
-from xpipe.engine.store import RunLock
+from xpipe.engine.locks import RunLock
 with RunLock(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
@@ -258,7 +258,7 @@ def test_a_folder_that_somebody_planted_is_not_used(temporary, tmp_path, plant):
     plant(temporary, tmp_path / "elsewhere")
     found = private.private_folder()
     assert found == str(tmp_path / "cache" / temporary.name)
-    path = locks.lock_path("memory://somewhere")
+    path = lock_path("memory://somewhere")
     assert files.parent(path) == found
 
 
@@ -276,7 +276,7 @@ def test_a_folder_of_another_user_is_not_used(temporary, tmp_path, monkeypatch):
 def test_no_folder_at_all(temporary, tmp_path, monkeypatch):
     temporary.write_text("x")
     (tmp_path / "cache").write_text("x")
-    with pytest.raises(ResourceError, match="this user's alone") as caught:
+    with pytest.raises(ResourceError, match="only this user can write to") as caught:
         private.private_folder()
     assert str(temporary) in caught.value.why
 

@@ -118,8 +118,9 @@ def test_files_to_read(tmp_path):
 
 def test_folders_that_must_lie_apart(tmp_path):
     def problems(out, store, data=None):
-        paths = [None if path is None else str(tmp_path / path) for path in (out, store, data)]
-        return [problem.what for problem in relation_problems(*paths, ("tree", "heads"))]
+        inputs = {} if data is None else {"data.dir": str(tmp_path / data)}
+        found = relation_problems(str(tmp_path / out), str(tmp_path / store), inputs, ("tree", "heads"))
+        return [problem.what for problem in found]
 
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.samples import random_matrices, run_xpipe, write_dataset
+from tests.samples import combinations, random_matrices, run_xpipe
 from xpipe import config
 from xpipe.cli.progress import Progress
 from xpipe.engine import decide, execute
@@ -26,11 +26,6 @@ evaluate: {{split: test}}
 cluster: none
 out: {out}
 """
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return write_dataset(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture
@@ -174,9 +169,9 @@ def test_stand_ins_have_the_splits_of_the_catalog(path):
 
 def test_every_combination_is_looked_at_first(path):
     overrides = ["matrix.group.size=[2, 3]", "matrix={evaluate.split: [test, dev]}"]
-    combinations = matrix.expand(str(path), overrides[1:])
+    members = combinations(path, overrides[1:])
     with pytest.raises(ConfigError, match="no split 'dev'"), Progress(mode="quiet") as progress:
-        matrix.run(combinations, config.load(path, overrides[1:]), progress, backend.choose("cpu"))
+        matrix.run(members, config.load(path, overrides[1:]), progress, backend.choose("cpu"))
     assert not (path.parent / "runs").exists()
     code, output = run_xpipe("plan", path, "--set", overrides[1])
     assert (code, "no split 'dev'" in output) == (2, True), output
@@ -189,7 +184,7 @@ def test_a_gpu_that_is_not_there_is_planned_for_as_it_is_run(path):
 
 def test_folders_of_combinations(path):
     def names(override):
-        return [each.pipeline.out.rpartition("/")[2] for each in matrix.expand(str(path), [override])]
+        return [each.pipeline.out.rpartition("/")[2] for each in combinations(path, [override])]
 
     three = names("matrix={train.tree.n_trees: [1, 2], train.tree.arity: [2, 3], evaluate.k: [1, 2]}")
     assert len({name.lower() for name in three}) == len(three)
@@ -216,5 +211,5 @@ def test_folders_of_combinations(path):
 )
 def test_matrices_that_cannot_be_run(path, override, words):
     with pytest.raises(ConfigError) as caught:
-        matrix.expand(str(path), [override])
+        combinations(path, [override])
     assert words in str(caught.value)

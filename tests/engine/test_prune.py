@@ -12,8 +12,9 @@ from tests.engine.test_store import put
 from tests.samples import clean_store, run_pipeline, write_dataset, write_pipeline
 from xpipe.engine.locks import StoreLock
 from xpipe.engine.messages import Finished
+from xpipe.engine.receipts import write_receipt
 from xpipe.engine.registry import register
-from xpipe.engine.store import Store, write_receipt
+from xpipe.engine.store import Store
 from xpipe.errors import ConfigError, ResourceError
 from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json

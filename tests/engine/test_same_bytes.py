@@ -20,6 +20,7 @@ from tests.samples import bytes_below
 from xpipe.engine.cluster.calls import Call, execute
 from xpipe.engine.messages import Unit
 from xpipe.heads.training import fixed_threads
+from xpipe.stages import STAGES
 
 pytest.importorskip("safetensors")
 LONGEST = 600
@@ -92,6 +93,9 @@ def test_every_stage_and_format_is_there(runs):
     assert keys.keys() == PIPELINES.keys()
     for name in ("heads/dataset.json", "xmc/train.txt", "npz/X.trn.npz", "svmlight/test.svm", "models/tree.npz"):
         assert f"everything/{name}" in exported
+    outputs = {path.split("/")[1] for path in exported if path.startswith("everything/")}
+    declared = {name for stage in STAGES for name in stage.outputs}
+    assert outputs == declared - {"rejects.parquet"}  # which is there where bad rows are dropped
 
 
 @pytest.mark.parametrize("setting", ["four-threads", *CLUSTERS, *IN_ENVIRONMENT])

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from tests.samples import digests, random_matrices, run_pipeline, write_dataset, write_pipeline
-from xpipe.engine import sources, store
+from xpipe.engine import sources
 from xpipe.engine.context import Context
+from xpipe.engine.sealed import seal, unseal
 from xpipe.engine.store import Store
 from xpipe.errors import DataError
 from xpipe.formats import write_sparse, write_xmc
@@ -133,7 +134,7 @@ def test_entries_of_any_other_shape_are_ignored(artifacts, tmp_path, settled, kn
     stamp = list(sources.take_stamp(path)[0])
     if known == "unlike":
         known = {"stamp": stamp, "sha256": "not a digest"}
-    files.write_bytes(files.join(artifacts.path, "digests.json"), store._seal({path: known, "sha": {}}))
+    files.write_bytes(files.join(artifacts.path, "digests.json"), seal({path: known, "sha": {}}))
     assert artifacts.digest_inputs([path]) == {path: sha256(b"1")}
 
 
@@ -353,10 +354,10 @@ def test_what_a_stopped_run_left_in_another_shape_is_made_again(tmp_path, data, 
         with pytest.raises(Killed):
             run_pipeline(path)
     for receipt in (tmp_path / "runs").glob(".store/read-*/receipts/scan/*.json"):
-        content = store._unseal(str(receipt), dict)
-        receipt.write_bytes(store._seal(content | {"result": {"rows": "many"}}))
+        content = unseal(str(receipt), dict)
+        receipt.write_bytes(seal(content | {"result": {"rows": "many"}}))
     again = run_pipeline(path)
-    assert "beginning anew" in capsys.readouterr().err
+    assert "receipts of another shape; they are done again" in capsys.readouterr().err
     assert digests(again) == digests(run_pipeline(write_pipeline(tmp_path / "clean", data)))
 
 

@@ -10,6 +10,7 @@ from tests.samples import clean_store, combinations, run_xpipe, write_dataset
 from xpipe import config
 from xpipe.cli.progress import Progress
 from xpipe.engine import sweep as matrix
+from xpipe.engine.sweep_table import close_gaps
 from xpipe.errors import ConfigError
 from xpipe.ground import backend
 
@@ -84,7 +85,7 @@ def test_gaps_are_between_the_baseline_of_the_same_groups_and_the_oracle():
         row("4", "eagle", 15.0, "bsl"),
         row("oracle", "oracle", 20.0, "bsl"),
     ]
-    matrix.close_gaps(rows)
+    close_gaps(rows)
     assert [made.get("gap_closed") for made in rows] == [0.0, 0.75, None, None, 0.0, 0.5, None]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from xpipe.errors import DataError
 from xpipe.formats import blocks, read_dataset, read_group_ids, read_names, read_npz, read_sparse, read_xmc
-from xpipe.formats import names as small_files
+from xpipe.formats import lines as small_files
 from xpipe.formats.checking import check_folder
 from xpipe.ground import files
 from xpipe.metrics.score_files import read_scores

@@ -32,8 +32,8 @@ from xpipe.formats.parquet import (
     write_labels,
     write_matrix,
 )
-from xpipe.formats.parts import slice_rows
 from xpipe.ground.sparse import Triple, to_triple
+from xpipe.ground.sparse_rows import slice_rows
 
 on_disk = settings(deadline=None, max_examples=40)
 DATASET = [

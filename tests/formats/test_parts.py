@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from tests import oracles
 from tests.strategies import csr_matrices, finite_float32
 from xpipe.errors import DataError
-from xpipe.formats.parts import SCHEMA, PartedMatrix, concatenate, read_part, slice_rows, take_rows, write_part
+from xpipe.formats.parts import SCHEMA, PartedMatrix, read_part, write_part
 from xpipe.ground.sparse import Triple, to_triple
+from xpipe.ground.sparse_rows import slice_rows
 
 on_disk = settings(deadline=None, max_examples=40)
 ANY = Triple(np.array([0, 2, 2, 3]), np.array([1, 5, 0], np.int32), np.array([1, -0.0, 3], np.float32))
@@ -127,18 +128,6 @@ def test_rows_that_are_not_there(tmp_path):
     for row in (3, -1):
         with pytest.raises(IndexError):
             stored.take(np.array([0, row]))
-
-
-@given(csr_matrices(), st.data())
-def test_slices_and_concatenation(matrix, data):
-    triple, n_rows = to_triple(matrix), matrix.shape[0]
-    start = data.draw(st.integers(0, n_rows))
-    stop = data.draw(st.integers(start, n_rows))
-    pieces = [slice_rows(triple, 0, start), slice_rows(triple, start, stop), slice_rows(triple, stop, n_rows)]
-    assert oracles.rows_of(pieces[1]) == oracles.take_rows(matrix, list(range(start, stop)))
-    assert all(piece.indptr[0] == 0 for piece in pieces)
-    assert_same(concatenate(pieces), triple)
-    assert_same(take_rows(triple, np.arange(n_rows)), triple)
 
 
 def test_a_part_rebuilt_under_its_name_is_seen_anew(tmp_path):

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from tests.formats import oracles, strategies
 from xpipe.errors import DataError
-from xpipe.formats import blocks
-from xpipe.formats.text import TextSource, decompress, open_text, parse_range, row_offsets
+from xpipe.formats import TextSource, blocks, decompress, open_text, parse_range, row_offsets
 from xpipe.ground.sparse import to_matrix
 
 WIDTHS = {"n_features": strategies.N_FEATURES, "n_labels": strategies.N_LABELS}

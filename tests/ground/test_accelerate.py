@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import xpipe
+import pytest
+
+from xpipe.ground import accelerate
 from xpipe.ground.accelerate import kernel_stamp
 
-CALL = "import sys; sys.path.insert(0, '.'); from xpipe.caller_numba import call; print(call(1.0))"
+CALL = "import sys; sys.path.insert(0, '.'); from xpipe.room._caller_numba import call; print(call(1.0))"
 HELPER = """
 from xpipe.ground.accelerate import jit
 
@@ -21,7 +23,7 @@ def helper(x):
 """
 CALLER = """
 from xpipe.ground.accelerate import jit
-from xpipe.helper_numba import helper
+from xpipe.{module} import helper
 
 @jit
 def call(x):
@@ -29,13 +31,16 @@ def call(x):
 """
 
 
-def write_kernels(folder: Path, expression: str) -> None:
-    package = folder / "xpipe"
-    package.mkdir(exist_ok=True)
-    shutil.copy(Path(xpipe.__file__).parent / "accelerate.py", package / "accelerate.py")
-    (package / "__init__.py").touch()
-    (package / "helper_numba.py").write_text(HELPER.format(expression=expression))
-    (package / "caller_numba.py").write_text(CALLER)
+def write_kernels(folder: Path, helper: str, expression: str) -> None:
+    """A package with a helper kernel in the file `helper`, and a kernel of a room that calls it."""
+    ground = folder / "xpipe" / "ground"
+    room = folder / "xpipe" / "room"
+    for package in (folder / "xpipe", ground, room):
+        package.mkdir(exist_ok=True)
+        (package / "__init__.py").touch()
+    shutil.copy(accelerate.__file__, ground / "accelerate.py")
+    (folder / "xpipe" / helper).write_text(HELPER.format(expression=expression))
+    (room / "_caller_numba.py").write_text(CALLER.format(module=helper.removesuffix(".py").replace("/", ".")))
 
 
 def call(folder: Path) -> str:
@@ -45,14 +50,15 @@ def call(folder: Path) -> str:
     return done.stdout.strip()
 
 
-def test_an_edited_helper_reaches_its_callers(tmp_path):
-    write_kernels(tmp_path, "x + 1")
+@pytest.mark.parametrize("helper", ["room/_helper_numba.py", "ground/_helper_numba.py"])
+def test_an_edited_helper_reaches_its_callers(tmp_path, helper):
+    write_kernels(tmp_path, helper, "x + 1")
     assert call(tmp_path) == "2.0"
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
-    assert any(path.name.startswith("caller_numba.call") for path in kept)
+    assert any(path.name.startswith("_caller_numba.call") for path in kept)
     assert call(tmp_path) == "2.0"
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")} == kept  # nothing compiled again
-    write_kernels(tmp_path, "x + 20")
+    write_kernels(tmp_path, helper, "x + 20")
     assert call(tmp_path) == "21.0"
 
 

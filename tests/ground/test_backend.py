@@ -115,9 +115,9 @@ def trial(code: str, seconds: float = LIMIT) -> Probe:
     [
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "ended with signal 11"),
         ("raise SystemExit('driver is upset')", "ended with exit code 1: driver is upset"),
-        ("print('hello')", "an answer nobody understands: 'hello'"),
-        ("print('[1]')", "an answer nobody understands"),
-        ("pass", "an answer nobody understands: ''"),
+        ("print('hello')", "an answer that cannot be read: 'hello'"),
+        ("print('[1]')", "an answer that cannot be read"),
+        ("pass", "an answer that cannot be read: ''"),
     ],
 )
 def test_failing_trial_becomes_a_reason(code, reason):

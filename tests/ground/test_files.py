@@ -1,4 +1,4 @@
-"""Files: whole or nothing, local and remote (a real S3 server), names of temporary files, links."""
+"""Files: complete or not at all, local and remote (a real S3 server), links."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import errno
 import gc
 import hashlib
 import os
-import socket
 import stat
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from xpipe.errors import ResourceError
 from xpipe.formats.parts import PartedMatrix, write_part
 from xpipe.ground import files
 from xpipe.ground.sparse import Triple
+from xpipe.ground.temporary_names import is_abandoned
 
 
 @pytest.fixture(params=["plain", "file", "local", "memory"])
@@ -31,13 +29,6 @@ def top(request, tmp_path):
         files.remove(url)
     else:
         yield {"plain": "", "file": "file://", "local": "local://"}[request.param] + str(tmp_path / "new")
-
-
-def dead_process() -> int:
-    """The id of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
 
 
 def write_and_fail(path: str, content: bytes, mistake: BaseException) -> None:
@@ -173,7 +164,7 @@ with files.open_write(sys.argv[1]) as stream:
     assert done.returncode == -9
     (left,) = os.listdir(tmp_path)
     assert left != "a.bin"
-    assert files.is_abandoned(left)
+    assert is_abandoned(left)
 
 
 def test_new_files_have_the_usual_mode(tmp_path):
@@ -191,39 +182,6 @@ def test_removing_a_link_keeps_what_it_points_to(tmp_path):
     files.remove(str(tmp_path / "link"))
     assert os.listdir(tmp_path) == ["kept"]
     assert os.listdir(tmp_path / "kept") == ["a"]
-
-
-# ---------------------------------------------------------------- temporary names
-
-
-@given(st.text(st.characters(exclude_characters="/\0", codec="utf-8"), min_size=1, max_size=40))
-def test_our_own_temporary_files_are_not_abandoned(name):
-    temporary = files._temporary(name)
-    assert not files.is_abandoned(temporary)
-    gone = temporary.replace(f".{os.getpid()}.", f".{2**22 + 7}.")  # above the largest id of a process
-    assert files.is_abandoned(gone)
-
-
-def test_only_temporary_files_of_dead_processes_of_this_host_are_abandoned():
-    host, gone = socket.gethostname().replace(".", "-"), dead_process()
-    assert files.is_abandoned(f".part-00000.arrow.{host}.{gone}.0a1b2c3d.tmp")
-    assert files.is_abandoned(f".x.{host}.{10**30}.0a1b2c3d.tmp")
-    for name in (
-        f".part-00000.arrow.{host}.{os.getpid()}.0a1b2c3d.tmp",
-        f".part-00000.arrow.{host}.1.0a1b2c3d.tmp",
-        f".part-00000.arrow.not-{host}.{gone}.0a1b2c3d.tmp",
-        f"part-00000.arrow.{host}.{gone}.0a1b2c3d.tmp",
-        f".part-00000.arrow.{host}.{gone}.0a1b2c3d",
-        f".part-00000.arrow.{host}.abc.0a1b2c3d.tmp",
-        ".tmp", "tmp", "", ".lock", "part-00000.arrow",
-    ):  # fmt: skip
-        assert not files.is_abandoned(name), name
-
-
-def test_is_alive():
-    assert files.is_alive(os.getpid())
-    assert files.is_alive(1)  # of another user, perhaps
-    assert not files.is_alive(dead_process())
 
 
 # ---------------------------------------------------------------- links
@@ -291,7 +249,7 @@ def test_s3(bucket, tmp_path):
 
     # what another process writes is seen, although this one has listed the folder before
     assert files.listing(files.join(top, "deep")) == ["a.bin"]
-    code = "import sys; from xpipe import files; files.write_bytes(sys.argv[1], b'1'); files.remove(sys.argv[2])"
+    code = "import sys; from xpipe.ground import files; files.write_bytes(sys.argv[1], b'1'); files.remove(sys.argv[2])"
     subprocess.run([sys.executable, "-c", code, files.join(top, "deep", "b.bin"), path], check=True)
     assert files.exists(files.join(top, "deep", "b.bin"))
     assert not files.exists(path)

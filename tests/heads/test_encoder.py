@@ -8,7 +8,7 @@ import torch
 
 from tests.heads.datasets import make_rows
 from xpipe.errors import ConfigError
-from xpipe.heads.batches import Batch
+from xpipe.heads.batch import Batch
 from xpipe.heads.encoder import SparseEncoder, WeightedSum, sum_by_index, sum_by_scipy, unit_rows
 from xpipe.heads.targets import Targets
 

@@ -16,7 +16,7 @@ import torch
 from tests.heads.datasets import make_rows, write_heads
 from xpipe import metrics
 from xpipe.errors import BackendError, ConfigError, DataError
-from xpipe.heads import ParquetBatches, TrainOptions, train_head
+from xpipe.heads import ParquetBatches, TrainOptions, train_head, training_run
 from xpipe.heads.checkpoint import Checkpoint
 
 OPTIONS = TrainOptions(
@@ -150,9 +150,7 @@ def test_quasibinary_probabilities_add_up_to_the_labels_of_rows_held_out(folder,
 
 
 def test_progress_tells_loss_and_time_left(folder, monkeypatch):
-    from xpipe.heads import training
-
-    monkeypatch.setattr(training, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(training_run, "EVERY_SECONDS", 0.0)
     states = []
     train_head(folder, replace(OPTIONS, epochs=2, patience=5), progress=states.append)
     assert [state.epoch for state in states] == sorted(state.epoch for state in states)
@@ -223,7 +221,7 @@ def test_no_mutated_checkpoint_is_believed(folder, reference, tmp_path):
             found = checkpoint.read()
         except DataError:
             continue
-        assert found.facts == whole.facts
+        assert found.log == whole.log
         assert all(torch.equal(part, whole.last[name]) for name, part in found.last.items())
 
 

@@ -152,7 +152,7 @@ NAN, INF = float("nan"), float("inf")
         (np.array([[0, 1], [1, 1]]), "label 1 twice\n  where: row 1"),
         (np.array([[0, 1], [1, 4]]), "label 4, but"),
         (np.array([[0, 1], [1, 2**40]]), "but labels are 0..3"),
-        (np.array([[0, -1, 1], [1, 2, 3]]), "label 1 stands behind a -1\n  where: row 0, place 2"),
+        (np.array([[0, -1, 1], [1, 2, 3]]), "label 1 comes after a -1\n  where: row 0, place 2"),
         (np.array([[0, 1], [-2, 1]]), "label -2, but"),
         ((np.array([[0, 1], [1, -2]]), np.ones((2, 2))), "label -2, but"),
         ((np.array([[0, 1], [1, 2]]), np.array([[1.0, 2.0], [NAN, 1.0]])), "a score is nan\n  where: row 1, label 1"),

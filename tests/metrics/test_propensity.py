@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from xpipe import metrics
 from xpipe.errors import ConfigError, DataError
 from xpipe.formats.catalog import PUBLISHED
-from xpipe.metrics.propensity import USUAL
+from xpipe.metrics.propensity_constants import USUAL
 
 
 def test_the_formula():

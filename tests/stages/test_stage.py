@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,10 +11,11 @@ from pydantic import create_model
 
 from tests.samples import run_pipeline, write_dataset, write_pipeline
 from xpipe import config
-from xpipe.engine import decide, store
+from xpipe.engine import decide
+from xpipe.engine.manifest import Artifact, content_key
 from xpipe.engine.params import canonical_params
 from xpipe.engine.stage import Stage
-from xpipe.engine.store import Artifact, Store
+from xpipe.engine.store import Store
 from xpipe.engine.wiring import Step
 from xpipe.errors import BackendError
 from xpipe.ground.backend import Backend, Probe
@@ -25,7 +25,7 @@ from xpipe.stages.embed.stage import EMBED, EmbedParams
 from xpipe.stages.emit.stage import EMIT, EmitParams
 from xpipe.stages.evaluate.stage import EVALUATE, EvaluateParams
 from xpipe.stages.group.stage import GroupParams
-from xpipe.stages.read.stage import READ, DataParams
+from xpipe.stages.read.stage import DataParams
 from xpipe.stages.train_heads.params import HeadParams
 from xpipe.stages.train_heads.stage import TRAIN_HEADS
 from xpipe.stages.train_trees.params import TrainParams, TreeParams
@@ -50,6 +50,13 @@ def ingredients_of(stage, params, tmp_path, backend=CPU, inputs=()):
     return decide.decide(step, {"before": made}, Store(str(tmp_path)), 0, {}, backend).ingredients
 
 
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
+def test_a_stage_that_exports_names_its_outputs(stage):
+    assert bool(stage.exports) == bool(stage.outputs)
+    assert set(stage.exports) <= set(stage.writes)
+    assert all(name and "/" not in name for name in stage.outputs)
+
+
 def test_canonical_params_are_sorted_json_without_unset_ones():
     params = canonical_params(OneParams(cuts=(3, 4)))
     assert list(params) == sorted(params)
@@ -63,7 +70,7 @@ def test_a_new_option_keeps_the_keys_of_those_who_do_not_set_it(tmp_path):
     grown = create_model("GrownParams", __base__=OneParams, extra=(int | None, None))
     before = ingredients_of(ONE, OneParams(), tmp_path)
     stage = replace(ONE, params=grown)
-    assert store.content_key(ingredients_of(stage, grown(), tmp_path)) == store.content_key(before)
+    assert content_key(ingredients_of(stage, grown(), tmp_path)) == content_key(before)
     assert decide.differences(before, ingredients_of(stage, grown(extra=3), tmp_path)) == ["extra: None -> 3"]
 
 
@@ -187,16 +194,3 @@ def test_emit_tells_its_release_and_is_keyed_by_it(tmp_path, monkeypatch):
     before = EMIT.identity(EmitParams(), {}, None)
     monkeypatch.setattr("xpipe.__version__", "99.0")
     assert EMIT.identity(EmitParams(), {}, None) == {**before, "xpipe": "99.0"}
-
-
-def test_rejected_rows_name_their_file_so_its_name_counts(data, tmp_path):
-    renamed = tmp_path / "renamed"
-    renamed.mkdir()
-    shutil.copy(data / "train.txt", renamed / "my_train.txt")
-    keys = []
-    for folder in (data, renamed):
-        params = DataParams(dir=str(folder), on_bad_row="drop")
-        keys.append(READ.identity(params, {}, Store(str(tmp_path / "store")))["names"])
-    assert keys[0]["train.samples"] == "train.txt"
-    assert keys[1]["train.samples"] == "my_train.txt"
-    assert "names" not in READ.identity(DataParams(dir=str(data)), {}, Store(str(tmp_path / "store")))

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from xpipe import synth
 from xpipe.errors import ConfigError, DataError
 from xpipe.formats import catalog
 from xpipe.formats.catalog import StatisticsCounter
 from xpipe.ground.sparse import row_norms, to_matrix, to_triple
-from xpipe.synth import model as synth_model
-from xpipe.synth import stand_in as synth
+from xpipe.synth.draws import alias_table
+from xpipe.synth.model import plan_of
 
 TINY_DIGEST = "fc0ccf47edb2838256d046f4523f983db9c4591a643463b8595b6f6c5247734a"
 MIB = 1 << 20
@@ -149,7 +150,7 @@ def test_pieces_give_the_same_bytes_in_any_order(tiny, tmp_path):
     folder, _ = tiny
     pieces = synth.plan_pieces("tiny")
     paths = [tmp_path / f"{number}.txt" for number in range(len(pieces))]
-    synth_model._plan.cache_clear()
+    plan_of.cache_clear()
     for number in random.Random(1).sample(range(len(pieces)), len(pieces)):
         synth.write_piece("tiny", 0, pieces[number], paths[number])
     synth.assemble("tiny", 0, paths, tmp_path / "out")
@@ -206,19 +207,9 @@ def test_tiny_files_say_synthetic_and_hold_the_shape(tiny):
     np.testing.assert_array_equal(sp.load_npz(folder / "truth.npz").toarray(), synth.planted_truth("tiny").toarray())
 
 
-def test_the_generator_is_splitmix64():
-    from xpipe.synth._numba import GOLDEN, mix
-
-    state, expected = np.uint64(0), [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
-    for value in expected:  # the published stream of seed 0
-        with np.errstate(over="ignore"):
-            state += GOLDEN
-        assert int(mix(state)) == value
-
-
 def test_an_alias_table_holds_its_weights():
     weights = np.random.default_rng(0).pareto(1.0, 1000)
-    threshold, alias = synth_model._alias(weights)
+    threshold, alias = alias_table(weights)
     chance = np.zeros(1000)
     for cell in range(1000):
         own = (int(threshold[cell]) + 1) / 2**32
@@ -229,7 +220,7 @@ def test_an_alias_table_holds_its_weights():
 
 def test_every_label_is_in_train_even_where_rows_are_few():
     """Wiki10-31K has twice as many labels as training rows."""
-    plan = synth_model._plan("wiki10-31k", 0)
+    plan = plan_of("wiki10-31k", 0)
     spec = synth.SPECS["wiki10-31k"]
     piece = synth.plan_pieces("wiki10-31k")[3]
     _, labels = synth.rows_of("wiki10-31k", 0, piece)
@@ -259,7 +250,8 @@ def test_mistakes_are_explained(tmp_path):
 
 
 AMAZONCAT = """
-from xpipe import machine, synth
+from xpipe import synth
+from xpipe.ground import machine
 from xpipe.formats.catalog import StatisticsCounter
 spec, pieces = synth.SPECS["amazoncat-13k"], synth.plan_pieces("amazoncat-13k")
 total = 0

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 
 from tests.trees import oracles
 from xpipe.ground.accelerate import jit
-from xpipe.trees import TreeOptions, plan_forest, state_data
-from xpipe.trees._gather_numba import count_features, gather_rows
+from xpipe.trees import TreeOptions, plan_forest, prepare_data
+from xpipe.trees._gather_numba import NodeRows, SparseRows, count_features, gather_rows
 from xpipe.trees._lanes_numba import LANES, MANY_LANES, add_many_products, add_products, add_row
 from xpipe.trees._solver_numba import shuffle
 
@@ -69,14 +69,15 @@ def test_gathered_rows_are_the_rows():
     seen = np.zeros(25, np.uint8)
     n_entries, n_features = count_features(indptr, indices, rows, seen)
     features, numbers = np.empty(n_features, np.int32), np.empty(25, np.uint32)
-    own_ptr, columns = np.empty(5, np.int64), np.empty(n_entries, np.uint32)
-    values, squares = np.empty(n_entries, np.float32), np.empty(4, np.float32)
-    gather_rows(indptr, indices, X.data, scales, rows, seen, 0.5, numbers, features, own_ptr, columns, values, squares)
+    node = NodeRows(
+        np.empty(5, np.int64), np.empty(n_entries, np.uint32), np.empty(n_entries, np.float32), np.empty(4, np.float32)
+    )
+    gather_rows(SparseRows(indptr, indices, X.data, scales), rows, seen, 0.5, numbers, features, node)
     expected = X[rows].toarray() * scales[rows, None]
     assert features.tolist() == np.flatnonzero(expected.any(axis=0)).tolist()
-    found = sp.csr_matrix((values, columns.astype(np.int32), own_ptr), shape=(4, n_features)).toarray()
+    found = sp.csr_matrix((node.values, node.columns.astype(np.int32), node.indptr), shape=(4, n_features)).toarray()
     np.testing.assert_array_equal(found, expected[:, features])
-    np.testing.assert_allclose(squares, (expected**2).sum(axis=1) + 0.25, rtol=1e-6)
+    np.testing.assert_allclose(node.squares, (expected**2).sum(axis=1) + 0.25, rtol=1e-6)
 
 
 def test_shuffles_are_permutations_of_what_is_asked():
@@ -93,7 +94,7 @@ def test_shuffles_are_permutations_of_what_is_asked():
 
 def test_a_wide_tree_is_the_binary_one_with_levels_left_out():
     X, Y = oracles.planted(300, 40, 90)
-    data = state_data(X, Y)
+    data = prepare_data(X, Y)
     plans = {
         arity: plan_forest(data, None, TreeOptions(n_trees=1, arity=arity, max_leaf=4), 1)[0] for arity in (2, 4, 8, 64)
     }

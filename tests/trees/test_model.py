@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from tests.trees import oracles
 from xpipe.cli.progress import Progress
 from xpipe.errors import ConfigError, DataError
-from xpipe.trees import LabelTree, TreeOptions, make_forest, plan_forest, state_data, train_unit
+from xpipe.trees import LabelTree, TreeOptions, make_forest, plan_forest, prepare_data, train_unit
 
 
 def same_forest(one, other) -> bool:
@@ -52,7 +52,7 @@ def test_the_seed_changes_the_trees():
 def test_units_in_any_order_give_the_same_forest():
     X, Y = oracles.planted(200, 40, 50)
     options = TreeOptions(n_trees=2, arity=3, max_leaf=5)
-    data = state_data(X, Y)
+    data = prepare_data(X, Y)
     plans = plan_forest(data, None, options)
     units = [(plan, unit) for plan in plans for unit in plan.units()]
     found = [train_unit(data, *pair, options) for pair in reversed(units)][::-1]

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from tests.trees import oracles
-from xpipe.trees import LabelTree, _beam_numba, prediction
+from xpipe.trees import LabelTree, _beam_numba, _best_numba, prediction
 
 
 def top(scores: dict[int, float], k: int) -> list[tuple[int, float]]:
@@ -122,7 +122,7 @@ def test_scores_that_are_equal_only_as_probabilities(n_trees):
 
 @pytest.mark.parametrize("x", [0.0, -1e-9, -0.3, -0.7, -1.0, -4.0, -30.0, -86.9, -87.1, -1e6])
 def test_own_exponential(x):
-    assert _beam_numba.exp_of_negative(x) == pytest.approx(np.exp(x), rel=1e-7, abs=2e-38)
+    assert _best_numba.exp_of_negative(x) == pytest.approx(np.exp(x), rel=1e-7, abs=2e-38)
 
 
 def test_best_of_a_list():
@@ -132,7 +132,7 @@ def test_best_of_a_list():
         numbers = draw.permutation(12).astype(np.int32)
         best, who, count = np.zeros(5, np.float32), np.zeros(5, np.int32), 0
         for score, number in zip(scores, numbers, strict=True):
-            count = _beam_numba.insert_best(score, number, best, who, count)
+            count = _best_numba.insert_best(score, number, best, who, count)
         order = np.lexsort((numbers, -scores))[:5]
         assert count == 5
         assert who.tolist() == numbers[order].tolist()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.strategies import csr_matrices
 from tests.trees import oracles
 from xpipe.errors import DataError
-from xpipe.trees import TreeOptions, plan_forest, state_data, train_unit, unit_costs, unit_rows
+from xpipe.trees import TreeOptions, plan_forest, prepare_data, train_unit, unit_costs, unit_rows
 from xpipe.trees._lanes_numba import LANES
 
 
@@ -24,7 +24,7 @@ def all_units(data, options):
 def test_rows_reach_a_node_by_the_labels_below_it(scores, arity, max_leaf):
     Y = scores.copy()
     Y.data[:] = 1
-    data = state_data(sp.csr_matrix((Y.shape[0], 3), dtype=np.float32), Y, scores)
+    data = prepare_data(sp.csr_matrix((Y.shape[0], 3), dtype=np.float32), Y, scores)
     options = TreeOptions(n_trees=1, arity=arity, max_leaf=max_leaf)
     dense, positive = scores.toarray(), Y.toarray() > 0
     for plan, unit in all_units(data, options):
@@ -57,7 +57,7 @@ def test_classifiers_are_near_their_optimum(loss, weighted, arity, bias, cost):
         max_rounds=3000,
         threshold=0,
     )
-    data = state_data(X, Y, scores if weighted else None)
+    data = prepare_data(X, Y, scores if weighted else None)
     rows_of_all = np.hstack([oracles.unit_rows(X.toarray()), np.full((X.shape[0], 1), bias)])
     for plan, unit in all_units(data, options):
         children = oracles.children_of(plan, unit.level, unit.node)
@@ -77,7 +77,7 @@ def test_agrees_with_liblinear():
     svm = pytest.importorskip("sklearn.svm")
     X, Y = oracles.planted(200, 60, 30)
     options = TreeOptions(n_trees=1, max_leaf=30, cost=1.0, tolerance=1e-4, max_rounds=3000, threshold=0)
-    data = state_data(X, Y)
+    data = prepare_data(X, Y)
     ((plan, unit),) = all_units(data, options)
     found = oracles.unit_matrix(train_unit(data, plan, unit, options), X.shape[1])
     rows = unit_rows(data.label_rows, plan, unit).rows
@@ -90,7 +90,7 @@ def test_agrees_with_liblinear():
 
 def test_the_tolerance_decides_how_near():
     X, Y = oracles.planted(150, 40, 20)
-    data = state_data(X, Y)
+    data = prepare_data(X, Y)
     above = {}
     for tolerance in (1.0, 0.1, 0.01):
         options = TreeOptions(n_trees=1, max_leaf=20, cost=1.0, tolerance=tolerance, max_rounds=1000, threshold=0)
@@ -112,7 +112,7 @@ def test_the_tolerance_decides_how_near():
 @pytest.mark.parametrize("threshold", [0.05, 0.3])
 def test_small_weights_are_left_out(threshold):
     X, Y = oracles.planted(120, 30, 40)
-    data = state_data(X, Y)
+    data = prepare_data(X, Y)
     for plan, unit in all_units(data, TreeOptions(n_trees=1, arity=3, max_leaf=5)):
         whole = oracles.unit_matrix(train_unit(data, plan, unit, TreeOptions(threshold=0)), 30)
         found = train_unit(data, plan, unit, TreeOptions(threshold=threshold))
@@ -126,17 +126,17 @@ def test_small_weights_are_left_out(threshold):
 def test_a_unit_needs_only_its_own_rows():
     X, Y = oracles.planted(150, 30, 30)
     options = TreeOptions(n_trees=2, arity=3, max_leaf=4)
-    data = state_data(X, Y)
+    data = prepare_data(X, Y)
     for plan, unit in all_units(data, options):
         rows = unit_rows(data.label_rows, plan, unit).rows
-        own = train_unit(state_data(X[rows], Y[rows]), plan, unit, options)
+        own = train_unit(prepare_data(X[rows], Y[rows]), plan, unit, options)
         for part, expected in zip(own, train_unit(data, plan, unit, options), strict=True):
             assert part.tobytes() == expected.tobytes()
 
 
 def test_wide_nodes_are_cut_into_units():
     X, Y = oracles.planted(300, 20, 150)
-    data = state_data(X, Y)
+    data = prepare_data(X, Y)
     (plan,) = plan_forest(data, None, TreeOptions(n_trees=1, max_leaf=150), 1)
     units = plan.units()
     assert [(unit.first_child, unit.last_child) for unit in units] == [(0, 128), (128, len(plan.order))]
@@ -153,9 +153,9 @@ def test_values_of_labels_do_not_matter_but_zeros_are_no_positives():
     other.data = np.random.default_rng(0).choice([-1.0, 2.0, 0.5], Y.nnz).astype(np.float32)
     zeroed = sp.csr_matrix(Y + sp.csr_matrix(np.full(Y.shape, 7.0, dtype=np.float32)))
     zeroed.data = np.where(Y.toarray().ravel() > 0, 1, 0).astype(np.float32)
-    expected = state_data(X, Y).label_rows
+    expected = prepare_data(X, Y).label_rows
     for given_labels in (other, zeroed):
-        found = state_data(X, given_labels).label_rows
+        found = prepare_data(X, given_labels).label_rows
         assert found.indices.tolist() == expected.indices.tolist()
         assert found.indptr.tolist() == expected.indptr.tolist()
 
@@ -167,6 +167,6 @@ def test_scores_that_do_not_fit_are_refused():
     fewer.eliminate_zeros()
     for scores, text in ((fewer, "do not fit"), (-Y, "below 0"), (sp.csr_matrix(Y[:, :5]), "do not fit")):
         with pytest.raises(DataError, match=text):
-            state_data(X, Y, scores)
+            prepare_data(X, Y, scores)
     with pytest.raises(DataError, match="do not fit"):
-        state_data(X[:5], Y)
+        prepare_data(X[:5], Y)

@@ -1,54 +1,26 @@
-"""Which label sets an output layer can and cannot predict: verdicts with certificates, reasons, DFT heads, label order.
+"""Which label sets an output layer can and cannot predict: verdicts, certificates, reasons, DFT layers, label order.
 
-Holds nothing of its own: public names are imported on first use, so that `import xpipe.argmaxability` is instant.
+Holds nothing of its own: the names that `__init__.pyi` lists are imported on first use.
 
-    verdicts = verify(W, Y)                      one call: distinct sets, chunks on threads, certificates checked
+    verdicts = verify(W, Y)                      one call: distinct sets, blocks on threads, certificates checked
     check(W, Y, verdicts)                        which verdicts their certificates prove
     explain(W, Y, verdicts, row)                 a smallest conflict of labels
 
 What a distributed stage needs, each a pure function of its arguments:
 
-    head = state_head(W, bias)                   checked weights and what every set shares; made once a process
+    layer = prepare_layer(W, bias)               checked weights and what all sets share; made once per process
     sets, member = distinct_sets(Y, len(W))      each set once, and which of them every row of Y is
-    verdicts = verify_chunk(head, sets[a:b], radius, eps=..., box=...)   a and b multiples of UNIT, or b the end
+    verdicts = verify_chunk(layer, sets[a:b], radius, eps=..., box=...)
     Verdicts.concatenate(parts).take(member)     verdicts of the rows of Y, the same bytes however the sets were cut
 
-The sets of one UNIT are solved together, and nothing passes from one unit to another.
+The sets of one block (SETS_PER_BLOCK of them) are solved together, and nothing passes from one block to another. So `a`
+and `b` must be multiples of SETS_PER_BLOCK, or `b` the number of sets.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from xpipe.ground.lazy import public_names
 
-from xpipe.ground.lazy import public_name
+OLD_NAMES = {"Head": "OutputLayer", "state_head": "prepare_layer", "UNIT": "SETS_PER_BLOCK"}
 
-PUBLIC = {
-    "verify": "verification",
-    "verify_chunk": "verification",
-    "UNIT": "verification",
-    "check": "certificate",
-    "Verdicts": "verdicts",
-    "Head": "head",
-    "state_head": "head",
-    "distinct_sets": "head",
-    "explain": "explanation",
-    "Explanation": "explanation",
-    "dft_matrix": "dft",
-    "find_dft_k": "dft",
-    "sign_changes": "dft",
-    "dft_argmaxable": "dft",
-    "dft_certificate": "dft",
-    "DftCertificate": "dft",
-    "order_labels": "ordering",
-    "count_argmaxable": "counting",
-    "log10_share": "counting",
-    "read_weights": "weights",
-}
-
-
-def __getattr__(name: str) -> Any:
-    return public_name(__name__, PUBLIC, name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *PUBLIC])
+__getattr__, __dir__, __all__ = public_names(__name__, __file__, OLD_NAMES)

@@ -1,11 +1,11 @@
 """Points for many label sets at once on a GPU: accelerated ascent of a smoothed least margin, as matrix products.
 
 Holds no verdicts: a point found here is proved like any other, and a set without one goes on to the searches. Written
-against an array module (xp = cupy or numpy), so that the very same lines run where there is no GPU.
+against an array module (xp = cupy or numpy), so that the same lines run without a GPU.
 
 For signs y, rows a_i = y_i w_i / ||w_i|| and |x| <= 1, the least margin min_i a_i.x is replaced by
--mu log sum_i exp(-a_i.x / mu), which is below it by at most mu log n; its gradient is the mean of the rows weighted by
-their share of the sum, with Lipschitz constant 1 / mu. mu falls as the ascent goes on.
+-mu log sum_i exp(-a_i.x / mu), which is below it by at most mu log n. Its gradient is the mean of the rows weighted by
+their share of the sum, with Lipschitz constant 1 / mu. mu falls from stage to stage.
 """
 
 from __future__ import annotations
@@ -14,38 +14,41 @@ from typing import Any
 
 import numpy as np
 
+from xpipe.ground.sparse_rows import entry_rows
+
 STAGES = 6
-STEPS = 40  # of each stage
-WIDEST, FALL = 0.1, 0.45  # mu of the first stage, and by how much it falls
+STEPS = 40  # per stage
+WIDEST, FALL = 0.1, 0.45  # mu of the first stage, and the factor from stage to stage
 SCORES = 1 << 26  # scores held at once
 
 
 def find_points(xp: Any, directions: np.ndarray, indptr: np.ndarray, indices: np.ndarray, enough: float) -> np.ndarray:
-    """A point a set in units of the box (float64 [n_sets, d]); NaN where the least margin found is not positive.
+    """One point per set in box units (float64 [n_sets, d]); NaN where the least margin found is not positive.
 
-    directions: rows of length 1; indptr, indices: the label sets as places in them; enough: a radius that will do.
+    directions: rows of length 1; indptr, indices: the label sets as positions in them; enough: a radius that suffices.
     """
     n_sets = len(indptr) - 1
     points = np.full((n_sets, directions.shape[1]), np.nan)
     rows = xp.asarray(directions, dtype=xp.float32)
-    step = max(1, SCORES // max(len(rows), 1))
-    for start in range(0, n_sets, step):
-        part = indptr[start : start + step + 1]
+    at_once = max(1, SCORES // max(len(rows), 1))
+    for start in range(0, n_sets, at_once):
+        part = indptr[start : start + at_once + 1]
         labels = indices[part[0] : part[-1]]
-        points[start : start + step] = _ascend(xp, rows, part - part[0], labels, enough)
+        points[start : start + at_once] = _ascend(xp, rows, part - part[0], labels, enough)
     return points
 
 
 def _ascend(xp: Any, rows: Any, indptr: np.ndarray, labels: np.ndarray, enough: float) -> np.ndarray:
+    """`find_points` for sets whose scores fit into memory together."""
     n_sets = len(indptr) - 1
     signs = xp.full((n_sets, len(rows)), -1, dtype=xp.float32)
-    signs[xp.asarray(np.repeat(np.arange(n_sets), np.diff(indptr))), xp.asarray(labels)] = 1
+    signs[xp.asarray(entry_rows(indptr)), xp.asarray(labels)] = 1
     x = _into_ball(xp, signs @ rows)
     best, best_x = xp.full(n_sets, -xp.inf, dtype=xp.float32), x.copy()
     live, mu = xp.arange(n_sets), WIDEST
     for _ in range(STAGES):
         x, best[live], best_x[live] = _climb(xp, rows, signs, x, best[live], best_x[live], mu)
-        left = xp.flatnonzero(best[live] < enough)  # the others need no more
+        left = xp.flatnonzero(best[live] < enough)  # the others have a radius that suffices
         live, signs, x = live[left], signs[left], x[left]
         if not len(live):
             break
@@ -56,7 +59,7 @@ def _ascend(xp: Any, rows: Any, indptr: np.ndarray, labels: np.ndarray, enough: 
 
 
 def _climb(xp: Any, rows: Any, signs: Any, x: Any, best: Any, best_x: Any, mu: float) -> tuple[Any, Any, Any]:
-    """(where the ascent has come to, the best radius on the way, its point) for all sets."""
+    """One stage of the ascent. Returns for all sets (last x, best radius so far, its point)."""
     y, momentum = x, 1.0
     for _ in range(STEPS):
         margins = signs * (y @ rows.T)
@@ -74,9 +77,11 @@ def _climb(xp: Any, rows: Any, signs: Any, x: Any, best: Any, best_x: Any, mu: f
 
 
 def _into_ball(xp: Any, x: Any) -> Any:
+    """Each row scaled to length 1 where it is longer."""
     length = xp.sqrt((x * x).sum(axis=1, keepdims=True))
     return x / xp.maximum(length, 1.0)
 
 
 def _to_host(array: Any) -> np.ndarray:
+    """A numpy array, from the GPU if it is there."""
     return array.get() if hasattr(array, "get") else np.asarray(array)

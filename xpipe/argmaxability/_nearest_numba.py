@@ -1,25 +1,39 @@
 """Kernels for the point of a convex hull that is nearest to the origin (Wolfe 1976, Finding the nearest point).
 
-Holds no checks and no stopping rules beyond the working rows. Rows a_i = y_i w_i / ||w_i||; the hull's nearest point
-x = sum_i lam_i a_i is the direction of largest margin, x = 0 the proof that no direction has a positive one.
-
-support: slots of the working rows whose hull x is in, affinely independent; C: those rows; lam: their weights;
-L: Cholesky factor of 1 1' + C C' (lower, by rows); ones: the solution of L ones = 1.
+Holds no checks and no choice of working rows. Row i is a_i = y_i w_i / ||w_i||. The nearest point of the hull of the
+rows, x = sum_i lam_i a_i, is the direction of largest margin; x = 0 proves that no direction has a positive margin.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from xpipe.ground.accelerate import jit
 
 OPTIMAL, ZERO, STEPS, STUCK = range(4)
-NEAR_ZERO = 1e-16  # square length below which rounding in the weights is corrected
+NEAR_ZERO = 1e-16  # below this square length, rounding in the weights is corrected
+
+
+class Support(NamedTuple):
+    """Affinely independent rows whose hull x is in; the first `k` places of each array are used.
+
+    slots int64 [d + 2]: their numbers among the working rows. C float64 [d + 2, d]: the rows themselves. lam float64
+    [d + 2]: their weights, with sum 1. L float64 [d + 2, d + 2]: the lower Cholesky factor of 1 1' + C C'. ones float64
+    [d + 2]: the solution of L ones = 1.
+    """
+
+    slots: np.ndarray
+    C: np.ndarray
+    lam: np.ndarray
+    L: np.ndarray
+    ones: np.ndarray
 
 
 @jit
 def dot(a, b, n):
-    """a[:n].b[:n] in eight running sums, a fixed order that keeps the processor busy."""
+    """Dot product of a[:n] and b[:n] in eight running sums: a fixed order that uses vector registers."""
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
     whole = n - n % 8
     for i in range(0, whole, 8):
@@ -38,6 +52,7 @@ def dot(a, b, n):
 
 @jit
 def sum_magnitudes(x):
+    """Sum of the absolute values."""
     total = 0.0
     for value in x:
         total += abs(value)
@@ -46,24 +61,25 @@ def sum_magnitudes(x):
 
 @jit
 def copy_first(source, target, n):
-    """target[:n] = source[:n]; compiles many times faster than slices do."""
+    """target[:n] = source[:n]; a loop compiles many times faster than slices."""
     for i in range(n):
         target[i] = source[i]
 
 
 @jit
-def start_at(row, slot, support, C, lam, L, ones):
+def start_at(row, slot, support):
     """Begin with one row: x is the row itself."""
-    support[0] = slot
-    copy_first(row, C[0], len(row))
-    lam[0] = 1.0
-    L[0, 0] = np.sqrt(1.0 + dot(row, row, len(row)))
-    ones[0] = 1.0 / L[0, 0]
+    support.slots[0] = slot
+    copy_first(row, support.C[0], len(row))
+    support.lam[0] = 1.0
+    support.L[0, 0] = np.sqrt(1.0 + dot(row, row, len(row)))
+    support.ones[0] = 1.0 / support.L[0, 0]
 
 
 @jit
-def add_row(row, slot, k, support, C, lam, L, ones, product):
-    """Put a row at place k with weight 0; False where it depends on those that are there."""
+def add_row(row, slot, k, support, product):
+    """Put a row at place k with weight 0. Returns False where it depends on the rows that are there."""
+    C, L, ones = support.C, support.L, support.ones
     d = len(row)
     np.dot(C[:k], row, product[:k])
     square = 1.0 + dot(row, row, d)
@@ -75,17 +91,18 @@ def add_row(row, slot, k, support, C, lam, L, ones, product):
         return False
     L[k, k] = np.sqrt(left)
     ones[k] = (1.0 - dot(L[k], ones, k)) / L[k, k]
-    support[k] = slot
+    support.slots[k] = slot
     copy_first(row, C[k], d)
-    lam[k] = 0.0
+    support.lam[k] = 0.0
     return True
 
 
 @jit
-def drop_row(p, k, support, C, lam, L, ones):
-    """Take out place p; the rotations that make the factor lower again also carry `ones` along."""
+def drop_row(p, k, support):
+    """Remove the row at place p. Rotations make the factor lower triangular again, and update `ones`."""
+    slots, C, lam, L, ones = support.slots, support.C, support.lam, support.L, support.ones
     for i in range(p, k - 1):
-        support[i] = support[i + 1]
+        slots[i] = slots[i + 1]
         lam[i] = lam[i + 1]
         copy_first(C[i + 1], C[i], C.shape[1])
         copy_first(L[i + 1], L[i], i + 2)
@@ -105,7 +122,7 @@ def drop_row(p, k, support, C, lam, L, ones):
 
 @jit
 def nearest_in_plane(k, L, ones, mu):
-    """Weights (of sum 1, of any sign) of the point of the support's affine hull that is nearest to the origin."""
+    """Weights mu (sum 1, any sign) of the point of the support's affine hull that is nearest to the origin."""
     copy_first(ones, mu, k)
     total = 0.0
     for i in range(k - 1, -1, -1):
@@ -119,8 +136,9 @@ def nearest_in_plane(k, L, ones, mu):
 
 
 @jit
-def correct_weights(k, C, lam, L, x, mu, product):
-    """One step of iterative refinement for weights whose point is close to 0; kept where it brings x closer."""
+def correct_weights(k, support, x, mu, product):
+    """One step of iterative refinement for weights whose point is close to 0; kept where it brings x closer to 0."""
+    C, lam, L = support.C, support.lam, support.L
     d = len(x)
     np.dot(C[:k], x, product[:k])
     for i in range(k):
@@ -142,11 +160,36 @@ def correct_weights(k, C, lam, L, x, mu, product):
 
 
 @jit
-def approach(A, n_rows, k, support, C, lam, L, ones, used, x, most_steps, small, tolerance):
-    """Move x to the nearest point of the hull of A[:n_rows]; gives (size of the support, steps, why it stopped).
+def drop_to_hull(k, support, used, mu):
+    """Drop rows until the nearest point of the affine hull is in the convex hull. Returns the new number of rows.
 
-    OPTIMAL: no row's margin is below (1 - tolerance) of x's own; ZERO: |x|_1 is below `small`; STEPS: most_steps done;
-    STUCK: rounding leaves no way on.
+    Leaves the weights of that point in support.lam. used: which working rows are in the support.
+    """
+    lam = support.lam
+    while True:
+        nearest_in_plane(k, support.L, support.ones, mu)
+        reach, leaving = 1.0, -1
+        for i in range(k):
+            if mu[i] <= 1e-15:
+                share = lam[i] / (lam[i] - mu[i]) if lam[i] > mu[i] else 0.0
+                if share < reach:
+                    reach, leaving = share, i
+        if leaving < 0:
+            copy_first(mu, lam, k)
+            return k
+        for i in range(k):
+            lam[i] = max(lam[i] + reach * (mu[i] - lam[i]), 0.0)
+        used[support.slots[leaving]] = False
+        drop_row(leaving, k, support)
+        k -= 1
+
+
+@jit
+def approach(A, n_rows, k, support, used, x, most_steps, small, tolerance):
+    """Move x to the nearest point of the hull of A[:n_rows]. Returns (rows in the support, steps, why it stopped).
+
+    OPTIMAL: no row has a margin below (1 - tolerance) times |x|^2. ZERO: the sum of |x_j| is below `small`. STEPS:
+    `most_steps` are done. STUCK: rounding allows no further step. k: rows in the support now.
     """
     d = A.shape[1]
     mu, product = np.empty(d + 2), np.empty(d + 2)
@@ -155,7 +198,7 @@ def approach(A, n_rows, k, support, C, lam, L, ones, used, x, most_steps, small,
     while True:
         square, length = dot(x, x, d), sum_magnitudes(x)
         if length >= small and square < NEAR_ZERO:
-            correct_weights(k, C, lam, L, x, mu, product)
+            correct_weights(k, support, x, mu, product)
             square, length = dot(x, x, d), sum_magnitudes(x)
         if length < small:
             return k, steps, ZERO
@@ -168,35 +211,20 @@ def approach(A, n_rows, k, support, C, lam, L, ones, used, x, most_steps, small,
                 least, entering = margins[i], i
         if entering < 0:
             return k, steps, OPTIMAL
-        if k > d or not add_row(A[entering], entering, k, support, C, lam, L, ones, product):
+        if k > d or not add_row(A[entering], entering, k, support, product):
             return k, steps, STUCK
         used[entering] = True
-        k += 1
+        k = drop_to_hull(k + 1, support, used, mu)
         steps += 1
-        while True:
-            nearest_in_plane(k, L, ones, mu)
-            reach, leaving = 1.0, -1
-            for i in range(k):
-                if mu[i] <= 1e-15:
-                    share = lam[i] / (lam[i] - mu[i]) if lam[i] > mu[i] else 0.0
-                    if share < reach:
-                        reach, leaving = share, i
-            if leaving < 0:
-                copy_first(mu, lam, k)
-                break
-            for i in range(k):
-                lam[i] = max(lam[i] + reach * (mu[i] - lam[i]), 0.0)
-            used[support[leaving]] = False
-            drop_row(leaving, k, support, C, lam, L, ones)
-            k -= 1
-        np.dot(lam[:k], C[:k], x)
+        np.dot(support.lam[:k], support.C[:k], x)
 
 
 @jit
 def list_low(scores, positives, floor, chosen, low):
-    """Labels whose margin is below `floor` and that are not chosen, in `low`; gives (how many, least margin of all).
+    """List in `low` the unchosen labels with a margin below `floor`. Returns (their number, least margin of all).
 
-    scores: w_i.x / ||w_i|| (+ bias), the margin of a positive and minus that of another; overwritten by minus margins.
+    scores: w_i.x / ||w_i|| (+ bias). That is the margin of a positive label, and minus the margin of any other label.
+    Overwritten by minus the margins.
     """
     for i in positives:
         scores[i] = -scores[i]

@@ -1,14 +1,14 @@
 """Kernels of a dense simplex method for the Chebyshev LP over working rows.
 
-Holds no choice of rows. In units of the box: maximise t with a_i.x + beta_i >= t and |x_j| <= 1; its dual is
+Holds no choice of rows. In box units: maximise t with a_i.x + beta_i >= t and |x_j| <= 1. The dual of this problem is
     minimise  sum_j (p_j + q_j) + sum_i beta_i lam_i   with   sum_i lam_i a_i - p + q = 0,  sum_i lam_i = 1,  all >= 0.
-The kernel goes from vertex to vertex of the dual, so that every lam on the way proves an upper bound; its prices are
-(x, t). p_j and q_j are the two halves of one |v_j|: a step passes through v_j = 0 as long as that pays.
-
-basis[i] >= 0: slot of a working row; -(j + 1): coordinate j, p or q by the sign of its column. inverse: of the basis.
+The kernel goes from vertex to vertex of the dual, so every lam on the way proves an upper bound. Its prices are (x, t).
+p_j and q_j are the positive and negative part of one number v_j: a step passes through v_j = 0 as long as that pays.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,32 @@ from xpipe.ground.accelerate import jit
 OPTIMAL, LOW, PIVOTS, LOST = range(4)
 
 
+class Basis(NamedTuple):
+    """A vertex of the dual: d + 1 columns of its constraints.
+
+    names int64 [d + 1]: number of a working row, or -(j + 1) for coordinate j (p or q, by the sign of its column).
+    inverse float64 [d + 1, d + 1]: of the basis. cost float64 [d + 1]: of each column.
+    """
+
+    names: np.ndarray
+    inverse: np.ndarray
+    cost: np.ndarray
+
+
+class Space(NamedTuple):
+    """Work space of `descend`: arrays of d + 1 numbers, and of one per working row (margins)."""
+
+    column: np.ndarray
+    change: np.ndarray
+    ratios: np.ndarray
+    places: np.ndarray
+    margins: np.ndarray
+
+
 @jit
-def start_at(row, shift, slot, inverse, basis, cost):
-    """Begin with one row of weight 1 and |row_j| on every coordinate."""
+def start_at(row, shift, slot, basis):
+    """Begin with one row of weight 1, and |row_j| on every coordinate."""
+    names, inverse, cost = basis.names, basis.inverse, basis.cost
     d = len(row)
     for j in range(d):
         for i in range(d + 1):
@@ -27,103 +50,126 @@ def start_at(row, shift, slot, inverse, basis, cost):
         sign = -1.0 if row[j] >= 0.0 else 1.0
         inverse[j, j] = sign
         inverse[j, d] = -sign * row[j]
-        basis[j] = -(j + 1)
+        names[j] = -(j + 1)
         cost[j] = 1.0
     inverse[d, d] = 1.0
-    basis[d] = slot
+    names[d] = slot
     cost[d] = shift
 
 
 @jit
-def descend(A, beta, n_rows, inverse, basis, cost, used, x, most_pivots, low):
-    """Pivot until A[:n_rows] leaves nothing to gain; gives (pivots, why it stopped).
+def find_entering(A, beta, n_rows, x, t, objective, used, held, margins):
+    """(number of the row or coordinate that enters, -1 for none; whether it is a row; its slope, the most negative).
 
-    OPTIMAL; LOW: the objective is below `low`; PIVOTS: most_pivots done; LOST: rounding has spoiled the inverse.
+    Rows in `used` and coordinates in `held` are in the basis: rounding must not let them enter again.
     """
-    m = len(basis)
-    d = m - 1
-    entering_column, change = np.empty(m), np.empty(m)
-    ratios, places = np.empty(m), np.empty(m, np.int64)
-    prices, margins = np.empty(m), np.empty(n_rows)
-    held = np.zeros(d, np.bool_)  # coordinates in the basis: rounding must not let them enter again
+    np.dot(A[:n_rows], x, margins)
+    slope, entering, is_row = -max(1e-13, 1e-8 * abs(objective)), -1, False
+    for i in range(n_rows):
+        gain = margins[i] + beta[i] - t
+        if gain < slope and not used[i]:
+            slope, entering, is_row = gain, i, True
+    for j in range(len(x)):
+        if 1.0 - abs(x[j]) < slope and not held[j]:
+            slope, entering, is_row = 1.0 - abs(x[j]), j, False
+    return entering, is_row, slope
+
+
+@jit
+def find_leaving(basis, slope, space):
+    """The place of the basis that leaves, -1 where rounding leaves none. Coordinates on the way change their sign."""
+    names, inverse = basis.names, basis.inverse
+    change, ratios, places = space.change, space.ratios, space.places
+    m = len(names)
+    n_places = 0
     for i in range(m):
-        if basis[i] < 0:
-            held[-basis[i] - 1] = True
+        if change[i] > 1e-10:
+            ratios[n_places] = max(inverse[i, m - 1], 0.0) / change[i]
+            places[n_places] = i
+            n_places += 1
+    for _ in range(n_places):
+        nearest = 0
+        for q in range(1, n_places):
+            if ratios[q] < ratios[nearest]:
+                nearest = q
+        ratios[nearest] = np.inf
+        i = places[nearest]
+        if names[i] >= 0 or slope + 2.0 * change[i] >= 0.0:
+            return i
+        slope += 2.0 * change[i]  # v_j passes through 0: p_j becomes q_j or the other way round
+        for c in range(m):
+            inverse[i, c] = -inverse[i, c]
+        change[i] = -change[i]
+    return -1
+
+
+@jit
+def eliminate(leaving, inverse, change):
+    """Update the inverse: the entering column, which is `change` in terms of the basis, takes the place `leaving`."""
+    m = len(change)
+    pivot = change[leaving]
+    row = inverse[leaving]
+    for c in range(m):
+        row[c] /= pivot
+    for i in range(m):
+        factor = change[i]
+        if i != leaving and factor != 0.0:
+            for c in range(m):
+                inverse[i, c] -= factor * row[c]
+
+
+@jit
+def descend(A, beta, n_rows, basis, used, x, most_pivots, low):
+    """Pivot until the rows A[:n_rows] leave nothing to gain. Returns (pivots, why it stopped).
+
+    OPTIMAL: nothing is left to gain. LOW: the objective is below `low`. PIVOTS: `most_pivots` are done. LOST: rounding
+    has spoiled the inverse. used: which working rows are in the basis. x: filled with the point of the last vertex.
+    """
+    names, inverse, cost = basis.names, basis.inverse, basis.cost
+    m = len(names)
+    d = m - 1
+    space = Space(np.empty(m), np.empty(m), np.empty(m), np.empty(m, np.int64), np.empty(n_rows))
+    prices = np.empty(m)
+    held = np.zeros(d, np.bool_)
+    for i in range(m):
+        if names[i] < 0:
+            held[-names[i] - 1] = True
     pivots = 0
     while True:
         np.dot(cost, inverse, prices)
+        objective = 0.0
         for j in range(d):
             x[j] = -prices[j]
-        t = prices[d]
-        objective = 0.0
         for i in range(m):
             objective += cost[i] * inverse[i, d]
         if objective < low:
             return pivots, LOW
         if pivots >= most_pivots:
             return pivots, PIVOTS
-        np.dot(A[:n_rows], x, margins)
-        slope, entering, is_row = -max(1e-13, 1e-8 * abs(objective)), -1, False
-        for i in range(n_rows):
-            gain = margins[i] + beta[i] - t
-            if gain < slope and not used[i]:
-                slope, entering, is_row = gain, i, True
-        for j in range(d):
-            if 1.0 - abs(x[j]) < slope and not held[j]:
-                slope, entering, is_row = 1.0 - abs(x[j]), j, False
+        entering, is_row, slope = find_entering(A, beta, n_rows, x, prices[d], objective, used, held, space.margins)
         if entering < 0:
             return pivots, OPTIMAL
         if is_row:
             for j in range(d):
-                entering_column[j] = A[entering, j]
-            entering_column[d] = 1.0
-            np.dot(inverse, entering_column, change)
+                space.column[j] = A[entering, j]
+            space.column[d] = 1.0
+            np.dot(inverse, space.column, space.change)
         else:
             sign = -1.0 if x[entering] > 0.0 else 1.0
             for i in range(m):
-                change[i] = sign * inverse[i, entering]
-        n_places = 0
-        for i in range(m):
-            if change[i] > 1e-10:
-                ratios[n_places] = max(inverse[i, d], 0.0) / change[i]
-                places[n_places] = i
-                n_places += 1
-        leaving = -1
-        for _ in range(n_places):
-            nearest = 0
-            for q in range(1, n_places):
-                if ratios[q] < ratios[nearest]:
-                    nearest = q
-            ratios[nearest] = np.inf
-            i = places[nearest]
-            if basis[i] >= 0 or slope + 2.0 * change[i] >= 0.0:
-                leaving = i
-                break
-            slope += 2.0 * change[i]  # v_j passes through 0: p_j becomes q_j or the other way round
-            for c in range(m):
-                inverse[i, c] = -inverse[i, c]
-            change[i] = -change[i]
+                space.change[i] = sign * inverse[i, entering]
+        leaving = find_leaving(basis, slope, space)
         if leaving < 0:
             return pivots, LOST
-        if basis[leaving] >= 0:
-            used[basis[leaving]] = False
+        if names[leaving] >= 0:
+            used[names[leaving]] = False
         else:
-            held[-basis[leaving] - 1] = False
-        pivot = change[leaving]
-        row = inverse[leaving]
-        for c in range(m):
-            row[c] /= pivot
-        for i in range(m):
-            factor = change[i]
-            if i != leaving and factor != 0.0:
-                for c in range(m):
-                    inverse[i, c] -= factor * row[c]
+            held[-names[leaving] - 1] = False
+        eliminate(leaving, inverse, space.change)
         if is_row:
-            basis[leaving] = entering
-            cost[leaving] = beta[entering]
+            names[leaving], cost[leaving] = entering, beta[entering]
             used[entering] = True
         else:
-            basis[leaving] = -(entering + 1)
-            cost[leaving] = 1.0
+            names[leaving], cost[leaving] = -(entering + 1), 1.0
             held[entering] = True
         pivots += 1

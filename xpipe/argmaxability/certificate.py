@@ -1,40 +1,39 @@
 """What a point and multipliers prove about a label set, in float64 with rounding accounted for, or exactly.
 
-Knows nothing of solvers: it takes weights, label sets and certificates, and trusts none of them. Which certificates are
-well-formed at all is in `wellformed`; what float64 is too coarse for goes to `exact_bounds`.
+Knows nothing of solvers: it takes weights, label sets and certificates, and trusts none of them. `wellformed` decides
+which certificates can be read at all; `exact_bounds` handles what float64 is too coarse for.
 
-A point x inside the box with y_i (w_i.x + b_i) > 0 for all i shows that the signs y can be had, and that the radius is
-at least min_i y_i (w_i.x + b_i) / ||w_i||. Multipliers m >= 0 show, for any x in the box, that
+A point x inside the box with y_i (w_i.x + b_i) > 0 for all i proves that the signs y are possible, and that the radius
+is at least min_i y_i (w_i.x + b_i) / ||w_i||. Multipliers m >= 0 prove, for any x in the box, that
 radius * sum_i m_i ||w_i|| <= sum_i m_i y_i (w_i.x + b_i) <= box * || sum_i m_i y_i w_i ||_1 + sum_i m_i y_i b_i.
 
-Rounding: a sum of k products in float64, in any order, fused or not, is off by at most gamma(k) times the sum of their
-magnitudes, gamma(k) = k u / (1 - k u), u = 2^-53 (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
+Rounding: a sum of k products in float64, in any order, fused or not, has an error of at most gamma(k) times the sum of
+their magnitudes, gamma(k) = k u / (1 - k u), u = 2^-53 (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from xpipe.argmaxability import exact_bounds
-from xpipe.argmaxability.head import are_limits, check_sets, check_weights
+from xpipe.argmaxability.exact_bounds import TINY
+from xpipe.argmaxability.limits import are_limits
+from xpipe.argmaxability.output_layer import check_weights, row_norms
+from xpipe.argmaxability.sets import check_sets
 from xpipe.argmaxability.verdicts import ARGMAXABLE, UNARGMAXABLE, UNDECIDED, Verdicts
-from xpipe.argmaxability.wellformed import check_columns, wellformed_rows
+from xpipe.argmaxability.wellformed import check_columns, wellformed_sets
+from xpipe.ground.sparse_rows import entries_of_rows
 
-TINY = 1e-200  # more than all products lost to underflow: weights are within 1e-100..1e100
 SCORES = 1 << 22  # scores held at once
-REPORTED = 3.0  # verify reports bounds with three times the error, so that any other evaluation confirms them
+REPORTED = 3.0  # `verify` reports bounds with three times the error, so that any other evaluation confirms them
 
 
 def gamma(k: int) -> float:
+    """The relative error bound of a sum of k products."""
     return k * 2.0**-53 / (1 - k * 2.0**-53)
-
-
-def row_norms(W: np.ndarray) -> np.ndarray:
-    """L2 norms, off by a factor of at most 1 + gamma(d + 2)."""
-    return np.sqrt(np.einsum("ij,ij->i", W, W))
 
 
 def point_bounds(
@@ -47,27 +46,30 @@ def point_bounds(
     box: float,
     caution: float = 1.0,
 ) -> np.ndarray:
-    """The radius each point proves for its set (float64 [n_sets]); 0 where it proves no signs or is not in the box."""
+    """The radius that each point proves for its set (float64 [n_sets]); 0 where it proves none or is outside the box.
+
+    caution: factor of the rounding error that is allowed for.
+    """
     n_labels, d = W.shape
     lower = np.zeros(len(points))
-    inside = np.flatnonzero((np.abs(points) <= box).all(axis=1))  # NaN, no point, is not
+    inside = np.flatnonzero((np.abs(points) <= box).all(axis=1))  # NaN stands for no point
     shift = np.zeros(n_labels) if bias is None else np.abs(bias)
     real = norms > 0
     divisor = np.where(real, norms, 1.0)
-    step = max(1, SCORES // max(n_labels, 1))
-    for start in range(0, len(inside), step):
-        part = inside[start : start + step]
+    at_once = max(1, SCORES // max(n_labels, 1))
+    for start in range(0, len(inside), at_once):
+        part = inside[start : start + at_once]
         x = points[part]
         scores = x @ W.T
         if bias is not None:
             scores += bias
         margins = np.negative(scores, out=scores)
-        for place, row in enumerate(part):
-            margins[place, indices[indptr[row] : indptr[row + 1]]] *= -1
-        # |score| and its error are at most (||x|| + |b| / ||w||) ||w||: d products and the bias, the norm, the quotient
+        for place, number in enumerate(part):
+            margins[place, indices[indptr[number] : indptr[number + 1]]] *= -1
+        # |score| / ||w|| <= ||x|| + |b| / ||w||; the error is relative to that: d products, the bias, norm and quotient
         reach = np.sqrt(np.einsum("ij,ij->i", x, x))[:, None] + shift / divisor
         proved = margins / divisor - (caution * gamma(2 * d + 16) * reach + TINY)
-        certain = margins[:, ~real].min(axis=1, initial=np.inf) > 0  # a row of zeros scores its bias, exactly
+        certain = margins[:, ~real].min(axis=1, initial=np.inf) > 0  # the score of a row of zeros is its bias, exactly
         least = proved[:, real].min(axis=1, initial=np.inf)
         lower[part] = np.where(certain & (least > 0), least, 0.0)
     return lower
@@ -82,26 +84,25 @@ def multiplier_bound(
     box: float,
     caution: float = 1.0,
 ) -> float:
-    """The largest radius that multipliers leave to a set; 0: its signs cannot be had; inf: they prove nothing.
+    """The largest radius that multipliers allow a set; 0: its signs are impossible; inf: they prove nothing.
 
     rows [m, d], shifts (biases), norms, signs: of the labels that the multipliers are for.
     """
     m, d = rows.shape
     if not m or not np.isfinite(multipliers).all() or (multipliers < 0).any() or not multipliers.any():
         return np.inf
-    multipliers = np.ldexp(
-        multipliers, -np.frexp(multipliers.max())[1]
-    )  # any positive factor will do; this one is exact
+    # any positive factor may be taken out; a power of two is exact
+    multipliers = np.ldexp(multipliers, -np.frexp(multipliers.max())[1])
     levels = int(m - 1).bit_length()
     terms = np.zeros((1 << levels, d))
     terms[:m] = (signs * multipliers)[:, None] * rows
     lost = caution * gamma(levels + 6) * np.abs(terms).sum() * (1 + gamma(m * d)) + TINY
-    while len(terms) > 1:  # in pairs: the error then grows with the logarithm of the number of rows
+    while len(terms) > 1:  # sums in pairs: the error then grows with the logarithm of the number of rows
         terms = terms[0::2] + terms[1::2]
     reach = box * (np.abs(terms).sum() * (1 + gamma(d + 4)) + lost)
     reach += signs * multipliers @ shifts + caution * gamma(m + 8) * (multipliers @ np.abs(shifts) + reach)
     weight = multipliers @ norms
-    if weight == 0:  # rows of zeros, whose scores are their biases
+    if weight == 0:  # all rows are zero: their scores are their biases
         return 0.0 if (signs * shifts)[multipliers > 0].max() <= 0 else np.inf
     if reach <= 0:
         return 0.0
@@ -117,17 +118,17 @@ def bound_radii(
     verdicts: Verdicts,
     caution: float = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(lower, upper) radius of every set, as its point and multipliers prove them in float64. Tails are not read.
+    """(lower, upper) radius of every set that its point and multipliers prove in float64; tails are ignored.
 
-    The verdicts are well-formed: label numbers in range.
+    The verdicts must be well-formed.
     """
     lower = point_bounds(W, bias, norms, indptr, indices, verdicts.points, verdicts.box, caution)
     upper = np.full(len(verdicts), np.inf)
-    for row in range(len(verdicts)):
-        labels, multipliers = verdicts.multipliers_of(row)
-        signs = np.where(np.isin(labels, indices[indptr[row] : indptr[row + 1]]), 1.0, -1.0)
+    for number in range(len(verdicts)):
+        labels, multipliers = verdicts.multipliers_of(number)
+        signs = np.where(np.isin(labels, indices[indptr[number] : indptr[number + 1]]), 1.0, -1.0)
         shifts = np.zeros(len(labels)) if bias is None else bias[labels]
-        upper[row] = multiplier_bound(W[labels], shifts, norms[labels], signs, multipliers, verdicts.box, caution)
+        upper[number] = multiplier_bound(W[labels], shifts, norms[labels], signs, multipliers, verdicts.box, caution)
     return lower, upper
 
 
@@ -137,41 +138,72 @@ def bound_radii_exactly(
     indptr: np.ndarray,
     indices: np.ndarray,
     verdicts: Verdicts,
-    rows: Sequence[int],
+    numbers: Sequence[int],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(lower, upper) radius of some sets, as their points and multipliers prove them with tails; 0 and inf for others.
+    """(lower, upper) radius of the sets `numbers` that points and multipliers prove with tails; 0 and inf for others.
 
-    Slow: a worst case is a whole-number product for each weight. The verdicts are well-formed.
+    Slow: in the worst case one product of large integers per weight. The verdicts must be well-formed.
     """
     lower, upper = np.zeros(len(verdicts)), np.full(len(verdicts), np.inf)
-    for row in rows:
+    for number in numbers:
         positive = np.zeros(len(W), dtype=bool)
-        positive[indices[indptr[row] : indptr[row + 1]]] = True
-        tail = None if verdicts.point_tails is None else verdicts.point_tails[row]
-        lower[row] = exact_bounds.point_bound(W, bias, positive, verdicts.points[row], tail, verdicts.box)
-        labels, multipliers = verdicts.multipliers_of(row)
-        part = slice(verdicts.multiplier_ptr[row], verdicts.multiplier_ptr[row + 1])
+        positive[indices[indptr[number] : indptr[number + 1]]] = True
+        tail = None if verdicts.point_tails is None else verdicts.point_tails[number]
+        lower[number] = exact_bounds.point_bound(W, bias, positive, verdicts.points[number], tail, verdicts.box)
+        labels, multipliers = verdicts.multipliers_of(number)
+        part = slice(verdicts.multiplier_ptr[number], verdicts.multiplier_ptr[number + 1])
         tails = None if verdicts.multiplier_tails is None else verdicts.multiplier_tails[part]
         shifts = np.zeros(len(labels)) if bias is None else bias[labels]
         signs = np.where(positive[labels], 1.0, -1.0)
-        upper[row] = exact_bounds.multiplier_bound(W[labels], shifts, signs, multipliers, tails, verdicts.box)
+        upper[number] = exact_bounds.multiplier_bound(W[labels], shifts, signs, multipliers, tails, verdicts.box)
     return lower, upper
 
 
 def judge(lower: np.ndarray, upper: np.ndarray, eps: float) -> np.ndarray:
-    """Codes of what the bounds decide: a radius above eps, below it, or neither."""
+    """Status codes (int8) that the bounds decide: a radius above eps, below eps, or neither."""
     return np.where(upper < eps, UNARGMAXABLE, np.where(lower > eps, ARGMAXABLE, UNDECIDED)).astype(np.int8)
 
 
-def check(W: np.ndarray, Y: sp.csr_matrix, verdicts: Verdicts, bias: np.ndarray | None = None) -> np.ndarray:
-    """Whether each verdict follows from its certificate (bool [n_sets]): its status and both bounds of its radius.
+def check(W: Any, Y: Any, verdicts: Verdicts, bias: Any = None) -> np.ndarray:
+    """Check whether each verdict follows from its certificate, independently of any solver.
 
-    W: n_labels x d; Y: the label sets the verdicts are of, row by row; bias: that of the head.
-    An undecided verdict holds when its bounds do. False for every verdict that is malformed: numbers of labels out of
-    range or twice, multipliers that are negative or not finite, offsets that go down, an unknown status, bounds that
-    are negative or exclude each other; and for all where eps and box are not what `verify` takes (finite, above 0, eps
-    at most 1). Raises DataError where there is nothing to look at: columns of other lengths, dimensions or types, or
-    not of these weights and label sets.
+    Checks the status and both bounds of the radius. An undecided verdict holds when its bounds hold.
+
+    Parameters
+    ----------
+    W : array_like of float, shape (n_labels, d)
+        The weights.
+    Y : scipy sparse matrix, shape (n_sets, n_labels)
+        The label sets of the verdicts, row by row.
+    verdicts : Verdicts
+        From `verify`, or from a file that anybody wrote.
+    bias : array_like of float, shape (n_labels,), optional
+        The biases, where the layer has them.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_sets,)
+        Whether each verdict is proved. False for every malformed verdict: label numbers out of range or repeated,
+        multipliers that are negative or not finite, offsets that decrease, an unknown status, bounds that are negative
+        or contradict each other. False for all verdicts where `verify` would not take their eps and box.
+
+    Raises
+    ------
+    DataError
+        If the columns have other lengths, dimensions or types than these weights and label sets need.
+
+    Examples
+    --------
+    >>> import dataclasses
+    >>> import scipy.sparse as sp
+    >>> from xpipe.argmaxability import check, verify
+    >>> W, Y = [[1.0], [-1.0]], sp.csr_matrix([[1, 0], [1, 1]])
+    >>> verdicts = verify(W, Y)
+    >>> check(W, Y, verdicts).tolist()
+    [True, True]
+    >>> forged = dataclasses.replace(verdicts, codes=1 - verdicts.codes)
+    >>> check(W, Y, forged).tolist()
+    [False, False]
     """
     W, bias = check_weights(W, bias)
     indptr, indices = check_sets(Y, len(W))
@@ -179,10 +211,9 @@ def check(W: np.ndarray, Y: sp.csr_matrix, verdicts: Verdicts, bias: np.ndarray 
     holds = np.zeros(len(verdicts), dtype=bool)
     if not are_limits(verdicts.eps, verdicts.box):
         return holds
-    good = np.flatnonzero(wellformed_rows(verdicts, len(W)))
-    sets = np.diff(indptr)[good]
-    places = np.repeat(indptr[:-1][good], sets) + np.arange(sets.sum()) - np.repeat(np.cumsum(sets) - sets, sets)
-    indptr, indices = np.concatenate([[0], np.cumsum(sets)]), indices[places]
+    good = np.flatnonzero(wellformed_sets(verdicts, len(W)))
+    indptr, places = entries_of_rows(indptr, good)
+    indices = indices[places]
     claims = verdicts.take(good)
     lower, upper = bound_radii(W, bias, row_norms(W), indptr, indices, claims)
     open_ones = np.flatnonzero(~_follow(claims, lower, upper))
@@ -193,6 +224,6 @@ def check(W: np.ndarray, Y: sp.csr_matrix, verdicts: Verdicts, bias: np.ndarray 
 
 
 def _follow(claims: Verdicts, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Whether the bounds prove what is claimed."""
+    """Whether the bounds prove each claim."""
     holds = (claims.radius_lower <= lower) & (claims.radius_upper >= upper)
-    return holds & ((claims.codes == UNDECIDED) | (judge(lower, upper, claims.eps) == claims.codes))
+    return np.asarray(holds & ((claims.codes == UNDECIDED) | (judge(lower, upper, claims.eps) == claims.codes)))

@@ -1,4 +1,7 @@
-"""How many label sets a head of n labels and d inputs can predict at all. Nothing about any one of them."""
+"""How many label sets an output layer of n labels and d inputs can predict.
+
+Holds nothing about any particular set.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,32 @@ from xpipe.errors import ConfigError
 
 
 def count_argmaxable(n: int, d: int) -> int:
-    """The number of argmaxable sets of n labels, exactly: 2 * sum_{i<d} C(n - 1, i) (Cover 1965).
+    """Count the argmaxable sets of n labels, exactly: 2 * sum_{i<d} C(n - 1, i) (Cover 1965).
 
-    For weights in general position (every d rows independent) and no bias. Raises ConfigError below one label or input.
+    Parameters
+    ----------
+    n : int
+        The number of labels.
+    d : int
+        The number of inputs. The weights must be in general position (every d rows are independent), without bias.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ConfigError
+        If n or d is below 1.
+
+    Examples
+    --------
+    >>> from xpipe.argmaxability import count_argmaxable
+    >>> count_argmaxable(4, 2), 2**4
+    (8, 16)
     """
     if n < 1 or d < 1:
-        raise ConfigError(f"a head has at least one label and one input, got n={n}, d={d}")
+        raise ConfigError(f"an output layer has at least one label and one input, got n={n}, d={d}")
     total, choices = 0, 1
     for i in range(min(d, n)):
         total += choices
@@ -22,9 +45,31 @@ def count_argmaxable(n: int, d: int) -> int:
 
 
 def log10_share(n: int, d: int) -> float:
-    """log10 of the share of all 2^n label sets that is argmaxable; 0.0 where all are."""
+    """Compute log10 of the share of all 2^n label sets that is argmaxable.
+
+    Parameters
+    ----------
+    n, d : int
+        As in `count_argmaxable`.
+
+    Returns
+    -------
+    float
+        0.0 where all sets are argmaxable.
+
+    Raises
+    ------
+    ConfigError
+        If n or d is below 1.
+
+    Examples
+    --------
+    >>> from xpipe.argmaxability import log10_share
+    >>> round(10 ** log10_share(4, 2), 6)
+    0.5
+    """
     if d >= n:
-        count_argmaxable(n, d)  # refuses what is not a head
+        count_argmaxable(n, d)  # raises for sizes below 1
         return 0.0
     count = count_argmaxable(n, d)
     missing = 2**n - count
@@ -34,6 +79,6 @@ def log10_share(n: int, d: int) -> float:
 
 
 def _ratio(a: int, b: int) -> float:
-    """a / b for integers of any size, 0.0 where that is too small for a float."""
+    """a / b for integers of any size; 0.0 where that is too small for a float."""
     shift = max(b.bit_length() - 1000, 0)
     return (a >> shift) / (b >> shift)

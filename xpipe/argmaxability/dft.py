@@ -1,7 +1,7 @@
-"""DFT heads: their fixed matrix, which label sets it makes argmaxable, and explicit proofs of that.
+"""DFT layers: their fixed matrix, which label sets it makes argmaxable, and explicit proofs of that.
 
-Holds no LP: signs of a trigonometric polynomial in product form are known exactly, however small its values are. With
-learned slack columns beside the matrix, `verify` gives the true radius.
+Holds no LP: the signs of a trigonometric polynomial in product form are known exactly, however small its values are.
+For layers with learned slack columns beside the matrix, `verify` gives the true radius.
 """
 
 from __future__ import annotations
@@ -11,20 +11,47 @@ from typing import Any
 
 import numpy as np
 
-from xpipe.argmaxability.head import check_sets
+from xpipe.argmaxability.options import BOX
+from xpipe.argmaxability.sets import check_sets
 from xpipe.errors import ConfigError, DataError
+from xpipe.ground.sparse_rows import entry_rows
 
-CLOSE = 1e-4  # of the size of an entry: cosines computed in float32 differ by less, learned columns by more
+CLOSE = 1e-4  # relative to the size of an entry: cosines in float32 differ by less, learned columns by more
 
 
 def dft_matrix(n: int, k: int) -> np.ndarray:
-    """The fixed weights of a DFT head, n x (2k + 1), float64, with orthonormal columns and rows of one norm.
+    """Make the fixed weights of a DFT layer, which make every set of at most k labels argmaxable.
 
     Row i is [1 / sqrt(n), sqrt(2 / n) cos(t), sqrt(2 / n) sin(t), ..., sqrt(2 / n) cos(k t), sqrt(2 / n) sin(k t)] at
-    t = 2 pi i / n. Every set of at most k labels is argmaxable. Raises ConfigError unless 0 <= k and 2k + 1 <= n.
+    t = 2 pi i / n.
+
+    Parameters
+    ----------
+    n : int
+        The number of labels.
+    k : int
+        The largest label set that must be argmaxable.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, 2k + 1)
+        Columns are orthonormal; all rows have the same norm.
+
+    Raises
+    ------
+    ConfigError
+        Unless 0 <= k and 2k + 1 <= n.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.argmaxability import dft_matrix
+    >>> W = dft_matrix(8, 2)
+    >>> W.shape, bool(np.allclose(W.T @ W, np.eye(5)))
+    ((8, 5), True)
     """
     check_size(n, k)
-    turns = np.outer(np.arange(n), np.arange(1, k + 1)) % n  # whole turns taken off before rounding can see them
+    turns = np.outer(np.arange(n), np.arange(1, k + 1)) % n  # whole turns are removed before rounding
     angles = turns * (2 * np.pi / n)
     W = np.empty((n, 2 * k + 1))
     W[:, 0] = 1 / np.sqrt(n)
@@ -34,13 +61,30 @@ def dft_matrix(n: int, k: int) -> np.ndarray:
 
 
 def find_dft_k(W: np.ndarray) -> int | None:
-    """The largest k whose dft_matrix(n, k) the first 2k + 1 columns of W are, float32 or not; None where there is none.
+    """Find the DFT matrix that weights begin with.
 
-    Columns after them are slack: with inputs of 0 there, every set with at most 2k sign changes stays argmaxable.
+    Parameters
+    ----------
+    W : ndarray of float, shape (n, d)
+        The weights of an output layer. Columns after the DFT matrix are slack: with inputs of 0 there, every set with
+        at most 2k sign changes stays argmaxable.
+
+    Returns
+    -------
+    int or None
+        The largest k for which the first 2k + 1 columns are `dft_matrix(n, k)`, to the precision of float32; None
+        where there is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.argmaxability import dft_matrix, find_dft_k
+    >>> find_dft_k(np.hstack([dft_matrix(8, 2), np.ones((8, 3))])), find_dft_k(np.ones((8, 3)))
+    (2, None)
     """
     n, d = W.shape
     most = (min(n, d) - 1) // 2
-    if most < 0:
+    if most < 0 or np.abs(W[:, 0] - 1 / np.sqrt(n)).max() > CLOSE * np.sqrt(2 / n):  # before a matrix is made
         return None
     same = np.abs(W[:, : 2 * most + 1] - dft_matrix(n, most)).max(axis=0) <= CLOSE * np.sqrt(2 / n)
     first_other = 2 * most + 1 if same.all() else int(same.argmin())
@@ -57,12 +101,34 @@ def check_size(n: int, k: int) -> None:
 
 
 def sign_changes(Y: Any) -> np.ndarray:
-    """How often membership changes along labels 0..n-1, for each label set of a CSR matrix (int64)."""
+    """Count how often membership changes along the labels 0..n-1, for each label set.
+
+    Parameters
+    ----------
+    Y : scipy sparse matrix, shape (n_sets, n_labels)
+        One label set per row.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_sets,)
+
+    Raises
+    ------
+    DataError
+        If Y is not a sparse matrix of label sets.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from xpipe.argmaxability import sign_changes
+    >>> sign_changes(sp.csr_matrix([[1, 1, 0, 0], [0, 1, 0, 1], [0, 0, 0, 0]])).tolist()
+    [1, 3, 0]
+    """
     n_labels = Y.shape[1]
     indptr, indices = check_sets(Y, n_labels)
     n_sets = len(indptr) - 1
-    owner = np.repeat(np.arange(n_sets), np.diff(indptr))
-    follows = np.zeros(len(indices), dtype=bool)  # the label before is in the set too
+    owner = entry_rows(indptr)
+    follows = np.zeros(len(indices), dtype=bool)  # whether the preceding label is in the set too
     follows[1:] = (np.diff(indices) == 1) & (np.diff(owner) == 0)
     runs = np.bincount(owner[~follows], minlength=n_sets)
     at_ends = np.bincount(owner, weights=(indices == 0).astype(float) + (indices == n_labels - 1), minlength=n_sets)
@@ -70,7 +136,31 @@ def sign_changes(Y: Any) -> np.ndarray:
 
 
 def dft_argmaxable(Y: Any, k: int) -> np.ndarray:
-    """Whether each label set is argmaxable with dft_matrix(n, k) (bool): if it has at most 2k sign changes."""
+    """Decide which label sets `dft_matrix(n_labels, k)` makes argmaxable: those with at most 2k sign changes.
+
+    Parameters
+    ----------
+    Y : scipy sparse matrix, shape (n_sets, n_labels)
+        One label set per row.
+    k : int
+        As in `dft_matrix`.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_sets,)
+
+    Raises
+    ------
+    ConfigError
+        Unless 0 <= k and 2k + 1 <= n_labels.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from xpipe.argmaxability import dft_argmaxable
+    >>> dft_argmaxable(sp.csr_matrix([[1, 1, 0, 0], [0, 1, 0, 1]]), k=1).tolist()
+    [True, False]
+    """
     check_size(Y.shape[1], k)
     return sign_changes(Y) <= 2 * k
 
@@ -80,26 +170,74 @@ class DftCertificate:
     """The polynomial sign * prod_j sin((t - s_j) / 2), positive at exactly the labels of a set.
 
     Root s_j = 2 pi (roots[j] + 1/2) / n lies midway between labels roots[j] and roots[j] + 1.
+
+    Attributes
+    ----------
+    n_labels, k : int
+        Of the DFT matrix.
+    sign : int
+        The sign at label 0, 1 or -1.
+    roots : ndarray of int64
+        Ascending; an even number of them, at most 2k.
+    point : ndarray of float64, shape (2k + 1,)
+        The input that the polynomial stands for, scaled so that its largest entry has size 1. Rounding may spoil the
+        smallest scores of this input, never the roots.
+    log10_radius : float
+        A lower bound of log10 of the radius, for inputs within the box.
+
+    Examples
+    --------
+    >>> from xpipe.argmaxability import dft_certificate
+    >>> proof = dft_certificate([2, 3], n=8, k=1)
+    >>> proof.roots.tolist(), proof.positive().tolist()
+    ([1, 3], [2, 3])
     """
 
     n_labels: int
     k: int
-    sign: int  # of label 0
-    roots: np.ndarray  # int64, ascending, an even number, at most 2k
-    point: np.ndarray  # float64 [2k + 1], the input, largest entry of size 1; its small scores drown in rounding
-    log10_radius: float  # at least this, for inputs within the box
+    sign: int
+    roots: np.ndarray
+    point: np.ndarray
+    log10_radius: float
 
     def positive(self) -> np.ndarray:
-        """The labels where the polynomial is positive, by counting roots: no rounding."""
+        """The labels where the polynomial is positive, found by counting roots, without rounding."""
         later = len(self.roots) - np.searchsorted(self.roots, np.arange(self.n_labels))
         return np.flatnonzero(self.sign * np.where(later % 2, -1, 1) > 0)
 
 
-def dft_certificate(labels: Any, n: int, k: int, box: float = 1e4) -> DftCertificate | None:
-    """Proof that a set of labels (numbers below n) is argmaxable with dft_matrix(n, k); None where it is not.
+def dft_certificate(labels: Any, n: int, k: int, box: float = BOX) -> DftCertificate | None:
+    """Prove that a label set is argmaxable with `dft_matrix(n, k)`.
 
-    The radius is what this polynomial gives, a lower bound of the largest one; its logarithm reaches far below what
-    float64, and any LP, can represent.
+    Parameters
+    ----------
+    labels : array_like of int
+        The labels of the set, numbers below n.
+    n, k : int
+        As in `dft_matrix`.
+    box : float, default 1e4
+        Inputs are taken from [-box, box]^(2k + 1).
+
+    Returns
+    -------
+    DftCertificate or None
+        None where the set is not argmaxable. The radius is the one of this polynomial, a lower bound of the largest
+        one. Its logarithm can be far below what float64, and so any LP solver, can represent.
+
+    Raises
+    ------
+    ConfigError
+        Unless 0 <= k and 2k + 1 <= n.
+    DataError
+        If a label is outside 0..n - 1.
+
+    Examples
+    --------
+    >>> from xpipe.argmaxability import dft_certificate
+    >>> dft_certificate([0, 2], n=8, k=1) is None  # four sign changes around the circle
+    True
+    >>> dft_certificate([0, 2], n=8, k=2).positive().tolist()
+    [0, 2]
     """
     check_size(n, k)
     member = np.zeros(n, dtype=bool)
@@ -107,13 +245,13 @@ def dft_certificate(labels: Any, n: int, k: int, box: float = 1e4) -> DftCertifi
     if len(labels) and (labels.min() < 0 or labels.max() >= n):
         raise DataError(f"a label is outside 0..{n - 1}")
     member[labels] = True
-    roots = np.flatnonzero(member != np.roll(member, -1))  # round the circle: always an even number
+    roots = np.flatnonzero(member != np.roll(member, -1))  # around the circle, so always an even number
     if len(roots) > 2 * k:
         return None
-    sine = np.log(np.sin(np.pi * (np.arange(n) + 0.5) / n))  # of the distance m + 1/2 between a label and a root
+    sine = np.log(np.sin(np.pi * (np.arange(n) + 0.5) / n))  # for the distance m + 1/2 between a label and a root
     logs = np.zeros(n)
     for root in roots:
-        logs += np.roll(sine, root + 1)  # |sin| of -(m + 1/2) is that of n - m - 1/2
+        logs += np.roll(sine, root + 1)  # |sin| at -(m + 1/2) is that at n - m - 1/2
     values = np.where(member, 1.0, -1.0) * np.exp(logs - logs.max())
     spectrum = np.fft.rfft(values)[: k + 1]
     point = np.empty(2 * k + 1)
@@ -123,7 +261,7 @@ def dft_certificate(labels: Any, n: int, k: int, box: float = 1e4) -> DftCertifi
     largest = np.abs(point).max()
     # box / largest scales the point to the box; every row of the matrix has the norm sqrt((2k + 1) / n)
     log_radius = np.log(box / largest) + logs.min() - logs.max() - 0.5 * np.log((2 * k + 1) / n)
-    rounding = 1e-12 * (len(roots) + n)  # far more than the logarithms and the transform lose
+    rounding = 1e-12 * (len(roots) + n)  # far above the error of the logarithms and the transform
     return DftCertificate(
         n, k, 1 if member[0] else -1, roots, point / largest, float((log_radius - rounding) / np.log(10))
     )

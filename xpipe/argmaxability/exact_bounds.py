@@ -1,9 +1,9 @@
-"""What a point and multipliers prove about one label set, in exact arithmetic: slow, for what rounding leaves open.
+"""What a point and multipliers prove about one label set, in exact arithmetic: slow, for what float64 leaves open.
 
 Knows nothing of solvers, and rounds only its result, to the safe side. Every float64 is a whole number times a power of
-two, so whole numbers of any size are all it needs; norms enter by their squares, or by roots that are rounded down.
-The statements proved are those of `certificate`. A point and multipliers may have tails: further float64 numbers to be
-added to them, for what a float64 leaves out.
+two, so Python's integers are all it needs. Norms enter by their squares, or by square roots that are rounded down. The
+statements proved are those of `certificate`. A point and multipliers may have tails: float64 numbers to be added to
+them, exactly.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import math
 
 import numpy as np
 
-ROOT_BITS = 128  # of a norm, and of a quotient before it is rounded to float64
+from xpipe.argmaxability.output_layer import row_norms
+
+ROOT_BITS = 128  # bits of a norm, and of a quotient before it is rounded to float64
 U = 2.0**-53
-TINY = 1e-200  # more than all products lost to underflow: weights are within 1e-100..1e100
+TINY = 1e-200  # above the sum of all products lost to underflow: weights are within 1e-100..1e100
 
 
 def whole_numbers(values: np.ndarray) -> tuple[np.ndarray, int]:
@@ -28,12 +30,13 @@ def whole_numbers(values: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def aligned(*parts: tuple[np.ndarray, int]) -> tuple[list[np.ndarray], int]:
-    """The same numbers with one exponent for all."""
+    """(the numbers of all parts for one common exponent, that exponent)."""
     least = min(exponent for _, exponent in parts)
     return [numbers << (exponent - least) for numbers, exponent in parts], least
 
 
 def with_tails(values: np.ndarray, tails: np.ndarray | None) -> tuple[np.ndarray, int]:
+    """`whole_numbers` of values + tails."""
     if tails is None:
         return whole_numbers(values)
     (numbers, more), exponent = aligned(whole_numbers(values), whole_numbers(tails))
@@ -41,14 +44,14 @@ def with_tails(values: np.ndarray, tails: np.ndarray | None) -> tuple[np.ndarray
 
 
 def float_below(number: int, exponent: int) -> float:
-    """The largest float64 that is not above number * 2^exponent, which is not negative; far below 1e-308: 0."""
+    """The largest float64 not above number * 2^exponent, for number >= 0; 0 for results far below 1e-308."""
     spare = max(number.bit_length() - 53, 0)
     spare = max(spare, -1074 - exponent)  # nothing below the smallest float64
     return math.ldexp(number >> spare, exponent + spare)
 
 
 def float_above(number: int, exponent: int) -> float:
-    """The smallest float64 that is not below number * 2^exponent."""
+    """The smallest float64 not below number * 2^exponent."""
     below = float_below(number, exponent)
     spare = max(number.bit_length() - 53, -1074 - exponent, 0)
     return below if (number >> spare) << spare == number else math.nextafter(below, math.inf)
@@ -62,7 +65,7 @@ def point_bound(
     tail: np.ndarray | None,
     box: float,
 ) -> float:
-    """The radius a point proves for the set of labels where `positive` (bool [n_labels]) is; 0 where it proves none."""
+    """The radius that a point proves for a set; 0 where it proves none. positive: labels of the set (bool)."""
     if not np.isfinite(point).all():
         return 0.0
     (x, limit), scale = aligned(with_tails(point, tail), whole_numbers(np.array([box])))
@@ -89,10 +92,10 @@ def point_bound(
 def _lowest(
     W: np.ndarray, bias: np.ndarray | None, positive: np.ndarray, point: np.ndarray, tail: np.ndarray | None
 ) -> np.ndarray:
-    """Labels among which the one of least margin is, and those whose weights are all zero: float64 leaves few open."""
+    """Labels that may have the least margin, as far as float64 can tell, and those whose weights are all zero."""
     tail = np.zeros_like(point) if tail is None else tail
     size, shifts = np.abs(W), np.zeros(len(W)) if bias is None else bias
-    norms = np.sqrt(np.einsum("ij,ij->i", W, W))
+    norms = row_norms(W)
     real = norms > 0
     divisor = np.where(real, norms, 1.0)
     margins = np.where(positive, 1.0, -1.0) * (W @ (point + tail) + shifts) / divisor
@@ -110,7 +113,7 @@ def multiplier_bound(
     tails: np.ndarray | None,
     box: float,
 ) -> float:
-    """The largest radius that multipliers leave to a set; 0: its signs cannot be had; inf: they prove nothing.
+    """The largest radius that multipliers allow a set; 0: its signs are impossible; inf: they prove nothing.
 
     rows [m, d], shifts (biases), signs: of the labels that the multipliers are for.
     """

@@ -1,6 +1,6 @@
 """Why a label set cannot be predicted: a few labels whose signs exclude each other.
 
-Holds no search of its own: it starts from the multipliers of a verdict, and asks `verify` what it cannot see itself.
+Holds no search of its own: it starts from the multipliers of a verdict, and calls `verify` on subsets of the labels.
 """
 
 from __future__ import annotations
@@ -12,22 +12,42 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.argmaxability.certificate import point_bounds, row_norms
-from xpipe.argmaxability.head import check_sets, check_weights
+from xpipe.argmaxability.certificate import point_bounds
+from xpipe.argmaxability.output_layer import check_weights, row_norms
+from xpipe.argmaxability.sets import check_sets
 from xpipe.argmaxability.verdicts import UNARGMAXABLE, Verdicts
 from xpipe.argmaxability.verification import verify
 from xpipe.errors import ConfigError, printable
 
 SHOWN = 12  # labels named in the sentence
-LONGEST_NAME = 200  # characters of a label's name in it
+LONGEST_NAME = 200  # characters of a label's name in the sentence
 
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """Labels that cannot have these signs together. minimal: leaving any one out is proved to end the conflict."""
+    """Labels that cannot have these signs together.
 
-    labels: np.ndarray  # int64, ascending
-    positive: np.ndarray  # bool, whether the set has the label
+    Attributes
+    ----------
+    labels : ndarray of int64
+        The labels, ascending.
+    positive : ndarray of bool
+        Whether the set has each of these labels.
+    minimal : bool
+        Whether leaving out any one label is proved to end the conflict.
+    names : tuple of str, or None
+        The names of the labels, where they are known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.argmaxability import Explanation
+    >>> print(Explanation(np.array([3, 8]), np.array([False, True]), minimal=True))
+    these 2 labels cannot have these signs together: +8, -3
+    """
+
+    labels: np.ndarray
+    positive: np.ndarray
     minimal: bool
     names: tuple[str, ...] | None = None
 
@@ -35,7 +55,7 @@ class Explanation:
         return self.sentence()
 
     def sentence(self, shown: int = SHOWN) -> str:
-        """One sentence that names the labels, the ones in the set first."""
+        """One sentence that names at most `shown` labels, those of the set first."""
         order = np.argsort(~self.positive, kind="stable")
         texts = [("+" if self.positive[i] else "-") + self._name(i) for i in order[:shown]]
         if len(order) > shown:
@@ -51,19 +71,72 @@ class Explanation:
 def explain(
     W: Any, Y: Any, verdicts: Verdicts, row: int, bias: Any = None, names: Sequence[str] | None = None
 ) -> Explanation:
-    """A conflict behind the unargmaxable set `row` of Y: no label of it can be left out, at most d + 1 of them.
+    """Find a smallest conflict of labels that makes a label set unargmaxable.
 
-    names: one a label. Raises ConfigError for a set that is not unargmaxable.
+    Parameters
+    ----------
+    W : array_like of float, shape (n_labels, d)
+        The weights.
+    Y : scipy sparse matrix, shape (n_sets, n_labels)
+        The label sets of the verdicts.
+    verdicts : Verdicts
+        From `verify(W, Y, bias)`.
+    row : int
+        The row of Y to explain.
+    bias : array_like of float, shape (n_labels,), optional
+        The biases, where the layer has them.
+    names : sequence of str, optional
+        One name per label.
+
+    Returns
+    -------
+    Explanation
+        At most d + 1 labels, none of which can be left out where `minimal` is True.
+
+    Raises
+    ------
+    ConfigError
+        If the set is not unargmaxable.
+    DataError
+        If W, Y or bias is wrong.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from xpipe.argmaxability import explain, verify
+    >>> W, Y = [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]], sp.csr_matrix([[1, 1, 1]])
+    >>> print(explain(W, Y, verify(W, Y), 0, names=["above", "below", "other"]))
+    these 2 labels cannot have these signs together: +above, +below
     """
     W, bias = check_weights(W, bias)
     indptr, indices = check_sets(Y, len(W))
     if verdicts.codes[row] != UNARGMAXABLE:
-        raise ConfigError(f"label set {row} is {verdicts.status[row]}", why="only what is unargmaxable has a conflict")
+        raise ConfigError(f"label set {row} is {verdicts.status[row]}", why="only an unargmaxable set has a conflict")
     own = indices[indptr[row] : indptr[row + 1]]
+    labels, minimal = _shrink_conflict(W, bias, own, *_start_conflict(verdicts, row), verdicts)
+    labels = np.sort(labels)
+    return Explanation(
+        labels, np.isin(labels, own), minimal, tuple(names[label] for label in labels) if names is not None else None
+    )
+
+
+def _start_conflict(verdicts: Verdicts, row: int) -> tuple[np.ndarray, np.ndarray]:
+    """(labels, multipliers) of the verdict, the smallest multiplier first."""
     labels, multipliers = verdicts.multipliers_of(row)
     labels, multipliers = labels[multipliers > 0].astype(np.int64), multipliers[multipliers > 0]
-    order = np.argsort(multipliers, kind="stable")  # what weighs least is tried first
-    labels, multipliers = labels[order], multipliers[order]
+    order = np.argsort(multipliers, kind="stable")
+    return labels[order], multipliers[order]
+
+
+def _shrink_conflict(
+    W: np.ndarray,
+    bias: np.ndarray | None,
+    own: np.ndarray,
+    labels: np.ndarray,
+    multipliers: np.ndarray,
+    verdicts: Verdicts,
+) -> tuple[np.ndarray, bool]:
+    """(labels of a smaller conflict, whether it is minimal). own: the labels of the set."""
     needed: set[int] = set()  # labels without which the rest is proved to be argmaxable
     asked: set[int] = set()
     while True:
@@ -78,24 +151,20 @@ def explain(
         answer = _ask(W, bias, rest, np.isin(rest, own), verdicts)
         if answer.argmaxable[0]:
             needed.add(left[0])
-        elif answer.codes[0] == UNARGMAXABLE:  # a conflict without it, perhaps of far fewer labels
+        elif answer.codes[0] == UNARGMAXABLE:  # a conflict without this label, perhaps with far fewer labels
             places, multipliers = answer.multipliers_of(0)
             labels = rest[places]
             asked &= set(labels.tolist())
-    minimal = len(labels) == 1 or needed >= set(labels.tolist())
-    labels = np.sort(labels)
-    return Explanation(
-        labels, np.isin(labels, own), minimal, tuple(names[label] for label in labels) if names is not None else None
-    )
+    return labels, len(labels) == 1 or needed >= set(labels.tolist())
 
 
 def _needed_labels(rows: np.ndarray, signs: np.ndarray, multipliers: np.ndarray, verdicts: Verdicts) -> np.ndarray:
-    """Whether leaving out each label is seen to end the conflict: the others get a margin of 1, by least squares."""
+    """Whether leaving out each label is proved to end the conflict, by a point that gives the others a margin of 1."""
     m = len(rows)
     if m == 1:
         return np.zeros(1, dtype=bool)
     signed = signs[:, None] * rows
-    wanted = np.ones((m, m))  # a column for each label left out; its own margin is what the multipliers leave it
+    wanted = np.ones((m, m))  # one column per label left out; its own margin follows from the multipliers
     np.fill_diagonal(wanted, -(multipliers.sum() - multipliers) / multipliers)
     points = (np.linalg.pinv(signed) @ wanted).T
     points *= verdicts.box / np.abs(points).max(axis=1, initial=1e-300, keepdims=True)
@@ -104,9 +173,9 @@ def _needed_labels(rows: np.ndarray, signs: np.ndarray, multipliers: np.ndarray,
     seen = np.zeros(m, dtype=bool)
     for place in range(m):
         rest = np.arange(m) != place
-        all_of_them = np.array([0, m - 1])
+        one_set = np.array([0, m - 1])  # all signed rows must have a positive score
         lower = point_bounds(
-            signed[rest], None, norms[rest], all_of_them, np.arange(m - 1), points[place : place + 1], verdicts.box
+            signed[rest], None, norms[rest], one_set, np.arange(m - 1), points[place : place + 1], verdicts.box
         )
         seen[place] = lower[0] > verdicts.eps
     return seen

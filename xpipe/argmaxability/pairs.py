@@ -1,6 +1,6 @@
-"""Numbers of twice the precision of float64: arrays of unevaluated sums of two float64, with their arithmetic.
+"""Numbers of twice the precision of float64: each is an unevaluated sum of two float64.
 
-Holds no proof: a result is off by a few 2^-104 of what went into it, and nothing here bounds that rigorously. Every
+Holds no proof: a result has an error of a few 2^-104 relative to its inputs, not bounded rigorously here. Every
 operation is plain float64 in a fixed order, so results are the same on every machine (Dekker 1971, Knuth, Hida et al.).
 """
 
@@ -15,14 +15,14 @@ SPLITTER = 2.0**27 + 1
 
 
 def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
-    """(rounded sum, what rounding left out)."""
+    """(rounded sum, rounding error)."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
 
 
 def two_product(a: Any, b: Any) -> tuple[Any, Any]:
-    """(rounded product, what rounding left out), for magnitudes below 1e290."""
+    """(rounded product, rounding error), for magnitudes below 1e290."""
     product = a * b
     a_wide, b_wide = SPLITTER * a, SPLITTER * b
     a_high, b_high = a_wide - (a_wide - a), b_wide - (b_wide - b)
@@ -39,12 +39,13 @@ class Pairs:
 
     @classmethod
     def of(cls, values: Any) -> Self:
+        """Pairs of float64 numbers."""
         values = np.asarray(values, dtype=np.float64)
         return cls(values, np.zeros_like(values))
 
     @classmethod
     def tidy(cls, high: Any, low: Any) -> Self:
-        """high + low, where |low| is not above |high| by much."""
+        """high + low, for |low| at most about |high|."""
         total = high + low
         return cls(total, low - (total - high))
 
@@ -78,14 +79,14 @@ class Pairs:
         return Pairs.tidy(first, second) + Pairs.of(rest.high / other.high)
 
     def scaled(self, factor: Any) -> Pairs:
-        """Times powers of two, exactly."""
+        """The numbers times powers of two, exactly."""
         return Pairs(self.high * factor, self.low * factor)
 
     def copy(self) -> Pairs:
         return Pairs(self.high.copy(), self.low.copy())
 
     def sum(self) -> Pairs:
-        """Sum over the last axis: neighbours in pairs, then those sums in pairs."""
+        """Sum over the last axis: neighbours are added in pairs, then those sums in pairs, and so on."""
         terms = self
         while terms.high.shape[-1] > 1:
             size = terms.high.shape[-1]
@@ -111,7 +112,7 @@ def times(matrix: Pairs, vector: Pairs) -> Pairs:
 
 
 def product(matrix: Pairs, rows: Pairs) -> Pairs:
-    """matrix @ rows.T, one row of the result after the other: no array of three dimensions is held."""
+    """matrix @ rows.T, row by row, so that no three-dimensional array is held."""
     found = Pairs.of(np.zeros((len(matrix.high), len(rows.high))))
     for row in range(len(matrix.high)):
         found[row] = times(rows, matrix[row])
@@ -119,4 +120,5 @@ def product(matrix: Pairs, rows: Pairs) -> Pairs:
 
 
 def transposed(matrix: Pairs) -> Pairs:
+    """The transpose, contiguous."""
     return Pairs(np.ascontiguousarray(matrix.high.T), np.ascontiguousarray(matrix.low.T))

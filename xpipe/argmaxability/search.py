@@ -1,8 +1,8 @@
-"""What searches for the certificates of a label set share: their goals, a growing set of working rows, their rounds.
+"""What the searches for certificates of a label set share: what they find, a growing set of working rows, rounds.
 
-Holds no search (`nearest`, `chebyshev`), and no verdicts: what they find is bounded by `certificate`. Almost all labels
-are idle, since d << n_labels: a search solves its problem for a few rows, looks at all labels once, takes in those it
-had missed, and goes on. `run_rounds` does that for many sets side by side: looking at all labels is one matrix product.
+Holds no search (`nearest`, `chebyshev`, `sharp`) and no bounds (`certificate`). Almost all labels are idle, since
+d << n_labels. So a search solves its problem for a few rows, scores all labels once, adds the rows that it missed, and
+goes on. `run_rounds` does that for many sets together: scoring all labels is one matrix product.
 """
 
 from __future__ import annotations
@@ -13,46 +13,18 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from xpipe.argmaxability._nearest_numba import list_low
-from xpipe.argmaxability.head import Head
+from xpipe.argmaxability.output_layer import OutputLayer
 
 FIRST_ROWS = 2  # working rows at the start, times d
-MORE_ROWS = 1  # rows taken in a round, times d
+MORE_ROWS = 1  # rows added per round, times d
 FEWEST_ROWS = 32
 MOST_ROUNDS = 400
-EXACT = 2e-7  # relative difference of the bounds at which the exact radius is found
-SURE = 0.3  # of eps: what multipliers must reach, so that rounding does not spoil the proof
-MARGIN = 1e-6  # relative, for the same reason
-
-
-class Limits(NamedTuple):
-    """What is to be settled: a radius above or below eps, at least or below 1, or exactly."""
-
-    eps: float
-    box: float
-    exact: bool
-
-    @property
-    def none(self) -> float:
-        """What a radius must get below to be none, in units of the box as all below."""
-        return SURE * self.eps / self.box
-
-    @property
-    def enough(self) -> float:
-        """A radius of which no more needs to be known: 1, or any where the exact one is found by another search."""
-        return (2 * self.eps if self.exact else 1 + MARGIN) / self.box
-
-    def settled(self, lower: float, upper: float) -> bool:
-        """Whether bounds in units of the box settle it."""
-        if self.exact:
-            return lower >= upper * (1 - EXACT)
-        one = 1 / self.box
-        return lower >= one * (1 + MARGIN) or (lower > 2 * self.eps / self.box and upper < one * (1 - MARGIN))
 
 
 class Found(NamedTuple):
-    """Certificates of one set: a point in units of the box (or None), labels and their multipliers (or none).
+    """Certificates of one set: a point in box units (or None), and labels with their multipliers (or none).
 
-    Tails: what float64 leaves out of the point and of the multipliers, where a search found that too.
+    Tails are what float64 leaves out of the point and of the multipliers, where a search found that too.
     """
 
     point: np.ndarray | None
@@ -63,7 +35,7 @@ class Found(NamedTuple):
 
 
 class Search(Protocol):
-    """One set on its way. `x` is what all labels are scored for."""
+    """The search of one set. All labels are scored at `x`."""
 
     x: np.ndarray
     done: bool
@@ -72,47 +44,54 @@ class Search(Protocol):
         """Solve the problem of the working rows."""
 
     def absorb(self, scores: np.ndarray) -> None:
-        """Look at the scores of all labels, take in rows. `scores` may be overwritten."""
+        """Look at the scores of all labels and add working rows. `scores` may be overwritten."""
 
 
 class WorkingRows:
-    """Rows y_i w_i / ||w_i|| of some labels of one set."""
+    """Signed rows of length 1, y_i w_i / ||w_i||, of some labels of one set.
 
-    def __init__(self, head: Head, positives: np.ndarray, box: float):
-        self.head, self.positives, self.box = head, positives, box
+    Labels are given by their position in `OutputLayer.real`. positives: the labels of the set.
+    """
+
+    def __init__(self, layer: OutputLayer, positives: np.ndarray, box: float):
+        self.layer, self.positives, self.box = layer, positives, box
         self.n = 0
-        self.A = np.empty((first_rows(head.d) + min(len(positives), first_rows(head.d)), head.d))
+        self.A = np.empty((first_rows(layer.d) + min(len(positives), first_rows(layer.d)), layer.d))
         self.labels = np.empty(len(self.A), dtype=np.int64)
         self.beta = np.empty(len(self.A))
-        self.chosen = np.zeros(len(head.real), dtype=bool)
-        self.is_positive = np.zeros(len(head.real), dtype=bool)
+        self.chosen = np.zeros(len(layer.real), dtype=bool)
+        self.is_positive = np.zeros(len(layer.real), dtype=bool)
         self.is_positive[positives] = True
 
     def add(self, labels: np.ndarray) -> None:
+        """Add the rows of some labels."""
         end = self.n + len(labels)
         if end > len(self.A):
-            size = max(end, len(self.A) * 3 // 2)
-            for name in ("A", "labels", "beta"):
-                old = getattr(self, name)
-                new = np.empty((size, *old.shape[1:]), dtype=old.dtype)
-                new[: self.n] = old[: self.n]
-                setattr(self, name, new)
+            self._grow(max(end, len(self.A) * 3 // 2))
         signs = np.where(self.is_positive[labels], 1.0, -1.0)
-        np.multiply(self.head.directions[labels], signs[:, None], out=self.A[self.n : end])
-        self.beta[self.n : end] = signs * self.head.shifts[labels] / self.box
+        np.multiply(self.layer.directions[labels], signs[:, None], out=self.A[self.n : end])
+        self.beta[self.n : end] = signs * self.layer.shifts[labels] / self.box
         self.labels[self.n : end] = labels
         self.chosen[labels] = True
         self.n = end
 
+    def _grow(self, size: int) -> None:
+        """Move the arrays into larger ones."""
+        for name in ("A", "labels", "beta"):
+            old = getattr(self, name)
+            new = np.empty((size, *old.shape[1:]), dtype=old.dtype)
+            new[: self.n] = old[: self.n]
+            setattr(self, name, new)
+
     def begin(self, scores: np.ndarray) -> None:
-        """Take in the set's own labels, unless they are many, and the rows of lowest margin."""
-        most = first_rows(self.head.d)
+        """Add the set's own labels, unless they are many, and the rows of lowest margin."""
+        most = first_rows(self.layer.d)
         if len(self.positives) <= most:
             self.add(self.positives)
         self.take_lowest(scores, np.inf, most)
 
     def take_lowest(self, scores: np.ndarray, floor: float, most: int) -> tuple[int, float]:
-        """Add the rows of lowest margin; (how many are new, the least margin of all labels)."""
+        """Add at most `most` rows with a margin below `floor`, lowest first. Returns (rows added, least margin)."""
         low = np.empty(len(scores), dtype=np.int64)
         count, least = list_low(scores, self.positives, floor, self.chosen, low)
         low = low[:count]
@@ -122,30 +101,32 @@ class WorkingRows:
         return len(low), float(least)
 
     def multipliers(self, slots: np.ndarray, lam: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(labels, multipliers for the rows of W): what is zero is left out."""
+        """(labels, multipliers of the rows of W) for weights `lam` of the working rows `slots`, without zeros."""
         kept = lam > 0
-        labels = self.head.real[self.labels[slots[kept]]]
+        labels = self.layer.real[self.labels[slots[kept]]]
         order = np.argsort(labels)
-        return labels[order].astype(np.int32), (lam[kept] / self.head.norms[labels])[order]
+        return labels[order].astype(np.int32), (lam[kept] / self.layer.norms[labels])[order]
 
 
 def first_rows(d: int) -> int:
+    """Working rows at the start of a search."""
     return FIRST_ROWS * d + FEWEST_ROWS
 
 
-def rows_a_round(d: int) -> int:
+def rows_per_round(d: int) -> int:
+    """Working rows added per round, at most."""
     return max(FEWEST_ROWS, MORE_ROWS * d)
 
 
-def run_rounds(head: Head, searches: Sequence[Search]) -> None:
-    """Take every search to its end."""
+def run_rounds(layer: OutputLayer, searches: Sequence[Search]) -> None:
+    """Run all searches to their end."""
     live = list(searches)
     while live:
         for search in live:
             search.advance()
         live = [search for search in live if not search.done]
         if live:
-            scores = np.stack([search.x for search in live]) @ head.directions.T
-            for row, search in enumerate(live):
-                search.absorb(scores[row])
+            scores = np.stack([search.x for search in live]) @ layer.directions.T
+            for number, search in enumerate(live):
+                search.absorb(scores[number])
             live = [search for search in live if not search.done]

@@ -1,7 +1,7 @@
-"""The search for the radius of a label set in twice the precision of float64, for the few sets that one leaves open.
+"""The search for the radius of a label set in twice the precision of float64, for the few sets float64 leaves open.
 
-Holds no proof. The same simplex method on the dual as `_simplex_numba`, over `Pairs`, and with columns scaled to one
-size: columns of 1e-12 and of 1e12 are the same to it. In units of the box and with c_j the size of column j:
+Holds no proof. The same simplex method on the dual as `_simplex_numba`, over `Pairs`, with columns scaled to one size,
+so that columns of 1e-12 and of 1e12 make no difference. In box units, with c_j the size of column j:
 maximise t with a_i.x + beta_i >= t and |x_j| <= c_j, where a_ij = y_i w_ij / (||w_i|| c_j).
 """
 
@@ -9,47 +9,60 @@ from __future__ import annotations
 
 import numpy as np
 
-from xpipe.argmaxability.head import Head
+from xpipe.argmaxability.limits import Limits
+from xpipe.argmaxability.output_layer import OutputLayer
 from xpipe.argmaxability.pairs import Pairs, product, times, transposed
-from xpipe.argmaxability.search import Found, Limits, rows_a_round
+from xpipe.argmaxability.search import Found, rows_per_round
 
-ROUNDING = 1e-28  # of the sizes that enter a sum
-CLOSE = 1e-9  # relative: what is left to gain at the end
-MOST_PIVOTS = 60  # a row of the basis
+ROUNDING = 1e-28  # error of a sum, relative to the sizes of its terms
+CLOSE = 1e-9  # relative: smaller gains are left at the end
+MOST_PIVOTS = 60  # per column of the basis
 MOST_ROUNDS = 200
-STALLED = 30  # pivots without gain after which rows enter by number: no circle can come of that
-NEWTON = 4  # steps that make an inverse of float64 sharp
-NO_PIVOT = 1e-20  # of the largest change: too small to divide by
+STALLED = 30  # after so many pivots without gain, the first row enters instead of the best: this cannot cycle
+NEWTON = 4  # Newton steps that bring an inverse of float64 to twice the precision
+NO_PIVOT = 1e-20  # relative to the largest change: too small to divide by
 
 
 class SharpSearch:
-    """One set. first: places of labels to begin with, those an earlier search worked with; basis: where it ended."""
+    """The search of one set. Labels are given by their position in `OutputLayer.real`.
 
-    def __init__(self, head: Head, positives: np.ndarray, limits: Limits, first: np.ndarray, basis: np.ndarray | None):
-        self.head, self.limits = head, limits
-        self.signs = np.full(len(head.real), -1.0)
+    positives: the labels of the set. first: labels to begin with, those an earlier search worked with. basis: where
+    that search ended, or None.
+    """
+
+    def __init__(
+        self,
+        layer: OutputLayer,
+        positives: np.ndarray,
+        limits: Limits,
+        first: np.ndarray,
+        basis: np.ndarray | None,
+    ):
+        self.layer, self.limits = layer, limits
+        self.signs = np.full(len(layer.real), -1.0)
         self.signs[positives] = 1.0
-        columns = np.abs(head.directions).max(axis=0)
+        columns = np.abs(layer.directions).max(axis=0)
         self.size = np.ldexp(1.0, np.where(columns > 0, np.frexp(columns)[1], 0).astype(np.int32))
         self.places, self.first_basis = np.zeros(0, dtype=np.int64), basis
         none = Pairs.of(np.zeros(0))
-        self.A, self.beta, self.norms = Pairs.of(np.zeros((0, head.d))), none, none
+        self.A, self.beta, self.norms = Pairs.of(np.zeros((0, layer.d))), none, none
         self.best, self.point, self.objective = -np.inf, none, np.inf
-        self.at_the_end = False  # after `run`: whether another start would come to nothing else
-        self._add(first if len(first) else np.arange(min(len(head.real), head.d + 1)))
+        self.at_the_end = False  # after `run`: whether it ended at the optimum, so that another start cannot help
+        self._add(first if len(first) else np.arange(min(len(layer.real), layer.d + 1)))
 
     def _rows_of(self, places: np.ndarray) -> tuple[Pairs, Pairs, Pairs]:
-        """(scaled rows, shifts, norms) of labels."""
-        labels = self.head.real[places]
-        W = Pairs.of(self.head.W[labels])
+        """(scaled rows, shifts, norms) of some labels."""
+        labels = self.layer.real[places]
+        W = Pairs.of(self.layer.W[labels])
         norms = (W * W).sum().root()
         signs = self.signs[places]
         A = (W / norms[:, None]).scaled(signs[:, None] / self.size)
-        bias = np.zeros(len(labels)) if self.head.bias is None else self.head.bias[labels]
+        bias = np.zeros(len(labels)) if self.layer.bias is None else self.layer.bias[labels]
         beta = (Pairs.of(bias) / (norms * Pairs.of(np.full(len(labels), self.limits.box)))).scaled(signs)
         return A, beta, norms
 
     def _add(self, places: np.ndarray) -> None:
+        """Add the rows of some labels to the working rows."""
         more = self._rows_of(places)
         self.A, self.beta, self.norms = (
             Pairs(np.concatenate([old.high, new.high]), np.concatenate([old.low, new.low]))
@@ -58,6 +71,7 @@ class SharpSearch:
         self.places, self.reach = np.concatenate([self.places, places]), np.abs(self.A.high)
 
     def run(self) -> Found:
+        """Search to the end."""
         if self.first_basis is None or not self._start_at(self.first_basis):
             self._start()
         for _ in range(MOST_ROUNDS):
@@ -69,8 +83,8 @@ class SharpSearch:
         return self._found()
 
     def _start(self) -> None:
-        """One row of weight 1, and |row_j| on every coordinate."""
-        d = self.head.d
+        """Begin with one row of weight 1, and |row_j| on every coordinate."""
+        d = self.layer.d
         slot = int(np.argmin(self.beta.high))
         row = self.A[slot]
         signs = np.where(row.high >= 0, -1.0, 1.0)
@@ -79,13 +93,13 @@ class SharpSearch:
         self.inverse[:d, d] = row.scaled(-signs)
         self.inverse.high[d, d] = 1.0
         self.basis = np.append(-np.arange(1, d + 1), slot)
-        self.columns = Pairs.of(np.zeros((d + 1, d + 1)))  # of the basis, a row for each
+        self.columns = Pairs.of(np.zeros((d + 1, d + 1)))  # the columns of the basis, one per row
         self.columns.high[np.arange(d), np.arange(d)] = signs
         self.columns[d] = self._column(slot)
         self.cost = Pairs(np.append(self.size, self.beta.high[slot]), np.append(np.zeros(d), self.beta.low[slot]))
 
     def _start_at(self, basis: np.ndarray) -> bool:
-        """The basis of an earlier search, its inverse made sharp by Newton's method; False where that does not come."""
+        """Begin at the basis of an earlier search, its inverse sharpened by Newton steps; False if that fails."""
         m, is_row = len(basis), basis >= 0
         columns = Pairs.of(np.zeros((m, m)))
         for place in np.flatnonzero(is_row):
@@ -111,7 +125,7 @@ class SharpSearch:
         return self._repair()
 
     def _repair(self) -> bool:
-        """Replace rows of negative weight, which rounding has left there, by coordinates; False where others follow."""
+        """Replace rows of negative weight, left by rounding, by coordinates. Returns False if some remain."""
         for _ in range(len(self.basis)):
             self._price()
             negative = self.weights.high < 0
@@ -121,7 +135,7 @@ class SharpSearch:
             places = np.flatnonzero(negative & (self.basis >= 0))
             if not len(places):
                 return True
-            free = np.setdiff1d(np.arange(self.head.d), -self.basis[self.basis < 0] - 1)
+            free = np.setdiff1d(np.arange(self.layer.d), -self.basis[self.basis < 0] - 1)
             if not len(free):
                 return False
             j = int(free[np.argmax(np.abs(self.inverse.high[places[0], free]))])
@@ -131,11 +145,11 @@ class SharpSearch:
         return False
 
     def _column(self, slot: int) -> Pairs:
-        """The column of a working row: a 1 stands below its weights."""
+        """The column of a working row: its weights, then a 1."""
         return Pairs(np.append(self.A.high[slot], 1.0), np.append(self.A.low[slot], 0.0))
 
     def _price(self) -> None:
-        """x, t, weights and objective of the basis, corrected for what a nearly singular inverse has lost."""
+        """Compute x, t, weights and objective of the basis, with one correction for a nearly singular inverse."""
         backward, forward = transposed(self.inverse), transposed(self.columns)
         prices, weights = times(backward, self.cost), self.inverse[:, -1]
         prices += times(backward, self.cost - times(self.columns, prices))
@@ -146,35 +160,42 @@ class SharpSearch:
         self.objective = float((self.cost * self.weights).sum().high)
 
     def _descend(self) -> bool:
-        """Pivot until the working rows leave nothing to gain; False where that is not reached, or not needed."""
-        d, stalled, last = self.head.d, 0, np.inf
-        for _ in range(MOST_PIVOTS * (d + 1)):
+        """Pivot until the working rows leave nothing to gain. Returns False if that is not reached, or not needed."""
+        stalled, last = 0, np.inf
+        for _ in range(MOST_PIVOTS * (self.layer.d + 1)):
             self._price()
             if self.objective < self.limits.none:
                 return False
             stalled = 0 if self.objective < last * (1 - 1e-14) else stalled + 1
             last = min(last, self.objective)
-            x = np.abs(self.x.high)
-            gains = self.A.high @ self.x.high + self.beta.high - self.t.high
-            slack = self.size - x
-            reach = self.reach @ x + np.abs(self.beta.high) + abs(float(self.t.high))
-            gains[self.basis[self.basis >= 0]] = slack[-self.basis[self.basis < 0] - 1] = np.inf
-            floor = CLOSE * abs(self.objective)
-            near = np.flatnonzero(gains < 4 * (d + 16) * 2.0**-53 * reach)  # where float64 cannot tell, or sees a gain
-            gains[near] = (times(self.A[near], self.x) + self.beta[near] - self.t[None]).high
-            least = -np.maximum(ROUNDING * np.concatenate([reach, x]), floor)
-            low = np.concatenate([gains, slack]) < least
-            if not low.any():
+            entering, slope = self._find_entering(take_first=stalled > STALLED)
+            if entering < 0:
                 return True
-            both = np.where(low, np.concatenate([gains, slack]), np.inf)
-            entering = int(np.flatnonzero(low)[0] if stalled > STALLED else np.argmin(both))
-            if not self._pivot(entering, float(both[entering])):
+            if not self._pivot(entering, slope):
                 return False
         return False
 
+    def _find_entering(self, take_first: bool) -> tuple[int, float]:
+        """(number of the row, or of the coordinate after them, that enters; its slope); -1 where none gains."""
+        x = np.abs(self.x.high)
+        gains = self.A.high @ self.x.high + self.beta.high - self.t.high
+        slack = self.size - x
+        reach = self.reach @ x + np.abs(self.beta.high) + abs(float(self.t.high))
+        gains[self.basis[self.basis >= 0]] = slack[-self.basis[self.basis < 0] - 1] = np.inf
+        error = 4 * (self.layer.d + 16) * 2.0**-53 * reach
+        near = np.flatnonzero(gains < error)  # float64 sees a gain, or cannot decide
+        gains[near] = (times(self.A[near], self.x) + self.beta[near] - self.t[None]).high
+        slopes = np.concatenate([gains, slack])
+        floor = CLOSE * abs(self.objective)
+        low = slopes < -np.maximum(ROUNDING * np.concatenate([reach, x]), floor)
+        if not low.any():
+            return -1, 0.0
+        entering = int(np.flatnonzero(low)[0] if take_first else np.argmin(np.where(low, slopes, np.inf)))
+        return entering, float(slopes[entering])
+
     def _pivot(self, entering: int, slope: float) -> bool:
-        """Bring a working row, or a coordinate after them, into the basis."""
-        n_rows, d = len(self.places), self.head.d
+        """Bring a working row, or a coordinate, into the basis. Returns False if nothing can leave it."""
+        n_rows, d = len(self.places), self.layer.d
         if entering < n_rows:
             column, name, cost = self._column(entering), entering, self.beta[entering]
         else:
@@ -200,7 +221,7 @@ class SharpSearch:
         return True
 
     def _replace(self, leaving: int, change: Pairs, column: Pairs, name: int, cost: Pairs) -> None:
-        """Put a column at a place of the basis; change: the column in terms of the basis."""
+        """Put a column at a place of the basis. change: the column in terms of the basis."""
         row = self.inverse[leaving] / change[leaving][None]
         change.high[leaving] = change.low[leaving] = 0.0
         self.inverse = self.inverse - Pairs(change.high[:, None], change.low[:, None]) * row[None, :]
@@ -209,14 +230,14 @@ class SharpSearch:
         self.columns[leaving], self.cost[leaving] = column, cost
 
     def _look(self) -> bool:
-        """Score all labels, keep the point if it is the best, take in rows that were missed; whether to go on."""
-        head, t = self.head, float(self.t.high)
+        """Score all labels, keep the point if it is the best, add rows that were missed. Returns whether to go on."""
+        layer, t = self.layer, float(self.t.high)
         outside = np.abs(self.x.high) > self.size
         x = Pairs(np.where(outside, np.sign(self.x.high) * self.size, self.x.high), np.where(outside, 0, self.x.low))
         u = x.high / self.size
-        shifts = head.shifts / self.limits.box
-        margins = self.signs * (head.directions @ u + shifts)
-        error = 4 * (head.d + 16) * 2.0**-53 * (np.abs(head.directions) @ np.abs(u) + np.abs(shifts))
+        shifts = layer.shifts / self.limits.box
+        margins = self.signs * (layer.directions @ u + shifts)
+        error = 4 * (layer.d + 16) * 2.0**-53 * (np.abs(layer.directions) @ np.abs(u) + np.abs(shifts))
         open_ones = np.flatnonzero(margins - error <= t + CLOSE * abs(t))
         if len(open_ones):
             A, beta, _ = self._rows_of(open_ones)
@@ -232,14 +253,15 @@ class SharpSearch:
         if not new.any():
             return False
         missed, by = open_ones[new], np.argsort(exact[new], kind="stable")
-        self._add(np.sort(missed[by[: rows_a_round(head.d)]]))
+        self._add(np.sort(missed[by[: rows_per_round(layer.d)]]))
         return True
 
     def _found(self) -> Found:
+        """The best point and the multipliers of the last basis."""
         kept = np.flatnonzero((self.basis >= 0) & (self.weights.high > 0))
         slots = self.basis[kept]
         multipliers = self.weights[kept] / self.norms[slots]
-        labels = self.head.real[self.places[slots]]
+        labels = self.layer.real[self.places[slots]]
         order = np.argsort(labels)
         multipliers = multipliers[order]
         point, tail = None, None

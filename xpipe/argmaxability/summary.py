@@ -1,6 +1,6 @@
-"""What the verdicts on many label sets come to: counts, radii, and the sets to look at first.
+"""Summaries of the verdicts on many label sets: counts, radii, and the sets to look at first.
 
-Holds no printing: `display` shows it.
+Holds no printing.
 """
 
 from __future__ import annotations
@@ -11,47 +11,51 @@ import numpy as np
 
 from xpipe.argmaxability.verdicts import ARGMAXABLE, UNARGMAXABLE, UNDECIDED, Verdicts
 
-SIZES = (0, 1, 2, 3, 6, 11, 21, 51)  # where the classes of active labels begin
+SIZES = (0, 1, 2, 3, 6, 11, 21, 51)  # the smallest number of active labels of each class
 PERCENTILES = (5, 50, 95)
 
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """Sets with a number of active labels in a class; radii are lower bounds of the argmaxable ones."""
+    """Counts of the sets whose number of active labels is in one class, such as "3-5".
+
+    radii: percentiles of the lower bounds of the argmaxable sets; None where there are none.
+    """
 
     labels: str
     sets: int
     argmaxable: int
     one_argmaxable: int
     undecided: int
-    bounds_only: int  # not unargmaxable, and the radius is not known to 1e-6
+    bounds_only: int  # sets that are not unargmaxable and whose radius is not known to 1e-6
     radii: tuple[float, ...] | None
 
 
 def summarise(verdicts: Verdicts, sizes: np.ndarray) -> list[Line]:
-    """A line a class of active labels, and the last for all of them; sizes: active labels a set."""
+    """One line per class of active labels, then one for all sets. sizes: the number of active labels of each set."""
     lines = []
     ends = [*SIZES[1:], int(sizes.max(initial=0)) + 1]
     for begin, end in zip(SIZES, ends, strict=True):
-        rows = np.flatnonzero((sizes >= begin) & (sizes < end))
-        if len(rows):
+        chosen = np.flatnonzero((sizes >= begin) & (sizes < end))
+        if len(chosen):
             name = (
                 f"{begin}" if end - begin == 1 else f"{begin} or more" if begin == SIZES[-1] else f"{begin}-{end - 1}"
             )
-            lines.append(_line(name, verdicts, rows))
+            lines.append(_line(name, verdicts, chosen))
     lines.append(_line("all", verdicts, np.arange(len(verdicts))))
     return lines
 
 
-def _line(name: str, verdicts: Verdicts, rows: np.ndarray) -> Line:
-    codes, lower = verdicts.codes[rows], verdicts.radius_lower[rows]
+def _line(name: str, verdicts: Verdicts, chosen: np.ndarray) -> Line:
+    """The line of the chosen sets."""
+    codes, lower = verdicts.codes[chosen], verdicts.radius_lower[chosen]
     known = lower[codes == ARGMAXABLE]
     radii = tuple(float(value) for value in np.percentile(known, PERCENTILES)) if len(known) else None
-    yes = verdicts.one_argmaxable[rows] == "yes"
-    bounds_only = (codes != UNARGMAXABLE) & ~verdicts.exact[rows]
+    yes = verdicts.one_argmaxable[chosen] == "yes"
+    bounds_only = (codes != UNARGMAXABLE) & ~verdicts.exact[chosen]
     return Line(
         name,
-        len(rows),
+        len(chosen),
         argmaxable=int((codes == ARGMAXABLE).sum()),
         one_argmaxable=int(yes.sum()),
         undecided=int((codes == UNDECIDED).sum()),
@@ -61,7 +65,7 @@ def _line(name: str, verdicts: Verdicts, rows: np.ndarray) -> Line:
 
 
 def worst_sets(verdicts: Verdicts, indptr: np.ndarray, indices: np.ndarray, most: int) -> list[tuple[int, int]]:
-    """(row, rows with the same set) of unargmaxable sets: the most frequent first, then those of fewest labels."""
+    """(first row, number of rows) of each unargmaxable set: the most frequent first, then those with fewest labels."""
     seen: dict[bytes, list[int]] = {}
     for row in np.flatnonzero(verdicts.codes == UNARGMAXABLE):
         key = indices[indptr[row] : indptr[row + 1]].tobytes()

@@ -1,6 +1,6 @@
-"""The columns of a table of verdicts: how they are made, and what is checked of those that anybody wrote.
+"""The columns of a table of verdicts: how they are made, and how tables that anybody wrote are checked.
 
-Judges no certificate: numbers that make no sense together are left to `certificate.check`. A row is one set:
+Judges no certificate: `certificate.check` finds numbers that contradict each other. One row per set:
 
     set int64, labels list<int32>, status, radius_lower, radius_upper, exact bool, point list<double>, point_tail,
     multiplier_labels list<int32>, multipliers list<double>, multiplier_tails
@@ -16,36 +16,37 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from xpipe.argmaxability.head import are_limits
+from xpipe.argmaxability.limits import are_limits
 from xpipe.errors import DataError
+from xpipe.ground.sparse_rows import row_pointers
 
 FORMAT = "2"
 FORMATS = ("1", FORMAT)
 FIX = "give a file written by `xpipe verify`"
 MOST_INPUTS = 1 << 24
-MOST_POINTS = 1 << 33  # numbers in the points of one table, present or not: 64 GB
+MOST_POINTS = 1 << 33  # numbers in the points of one table, null rows included: 64 GB
 
 
-def rows(values: np.ndarray, there: np.ndarray) -> pa.ListArray:
-    """Rows of a matrix as lists, null where a row is not there."""
+def rows(values: np.ndarray, known: np.ndarray) -> pa.ListArray:
+    """Rows of a matrix as lists; null where `known` (bool) is False."""
     lengths = np.full(len(values), values.shape[1])
-    return lists(lengths, values[there].ravel(), pa.float64(), there, packed=True)
+    return lists(lengths, values[known].ravel(), pa.float64(), known, packed=True)
 
 
 def lists(
-    lengths: np.ndarray, values: np.ndarray, kind: pa.DataType, there: np.ndarray | None = None, *, packed: bool = False
+    lengths: np.ndarray, values: np.ndarray, kind: pa.DataType, known: np.ndarray | None = None, *, packed: bool = False
 ) -> pa.ListArray:
-    """Values cut into lists; null where one is not `there` (packed: its values are left out already)."""
+    """Values cut into lists; null where `known` (bool) is False. packed: values of null lists are left out already."""
     mask = None
-    if there is not None:
-        values = values if packed else values[np.repeat(there, lengths)]
-        lengths, mask = np.where(there, lengths, 0), pa.array(~there)
-    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    if known is not None:
+        values = values if packed else values[np.repeat(known, lengths)]
+        lengths, mask = np.where(known, lengths, 0), pa.array(~known)
+    offsets = pa.array(row_pointers(lengths), pa.int32())
     return pa.ListArray.from_arrays(offsets, pa.array(values, kind), mask=mask)
 
 
 def columns_of(table: pa.Table, statuses: list[str]) -> dict[str, Any]:
-    """Arrays by the names of the fields of `Verdicts`. Raises DataError unless the table has what they need."""
+    """Arrays by the names of the fields of `Verdicts`. Raises DataError for a table that lacks some."""
     eps, box, d = _limits_of(table)
     n_sets = table.num_rows
     if n_sets * d > MOST_POINTS:
@@ -54,16 +55,16 @@ def columns_of(table: pa.Table, statuses: list[str]) -> dict[str, Any]:
         raise _other("column `set` does not count the rows from 0")
     lengths, labels = _lists(table, "multiplier_labels", kinds.is_integer)
     if len(labels) and not 0 <= labels.min() <= labels.max() < 2**31:
-        raise _other("column `multiplier_labels` holds what cannot be the number of a label")
+        raise _other("column `multiplier_labels` holds a number that is no label")
     counts, multipliers = _lists(table, "multipliers", kinds.is_floating)
     if not np.array_equal(lengths, counts):
-        raise _other("columns `multiplier_labels` and `multipliers` have lists of other lengths")
+        raise _other("columns `multiplier_labels` and `multipliers` have lists of different lengths")
     return {
         "codes": _codes(table, statuses),
         "radius_lower": _numbers(table, "radius_lower", kinds.is_floating),
         "radius_upper": _numbers(table, "radius_upper", kinds.is_floating),
         "points": _points(table, "point", d, np.nan),
-        "multiplier_ptr": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        "multiplier_ptr": row_pointers(lengths),
         "multiplier_labels": labels.astype(np.int32),
         "multipliers": multipliers,
         "eps": eps,
@@ -74,16 +75,17 @@ def columns_of(table: pa.Table, statuses: list[str]) -> dict[str, Any]:
 
 
 def claimed_exact(table: pa.Table) -> np.ndarray | None:
-    """Column `exact`, where the table has one."""
+    """Column `exact`; None where the table has none."""
     return _numbers(table, "exact", kinds.is_boolean) if "exact" in table.column_names else None
 
 
 def _other(why: str) -> DataError:
+    """The error for a table of something else."""
     return DataError("this table does not hold verdicts", why=why, fix=FIX)
 
 
 def _limits_of(table: pa.Table) -> tuple[float, float, int]:
-    """(eps, box, d) of the schema."""
+    """(eps, box, d) from the schema."""
     meta = {key.decode("utf-8", "replace"): value for key, value in (table.schema.metadata or {}).items()}
     if meta.get("xpipe.verdicts", b"").decode("utf-8", "replace") not in FORMATS:
         raise _other("its schema does not say so")
@@ -98,51 +100,55 @@ def _limits_of(table: pa.Table) -> tuple[float, float, int]:
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:
+    """The column of this name as one array."""
     found = table.schema.get_all_field_indices(name)
     if len(found) != 1:
-        raise _other(f"column `{name}` is there {'twice' if found else 'nowhere'}")
+        raise _other(f"column `{name}` is {'there twice' if found else 'missing'}")
     column = table.column(found[0])
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def _numbers(table: pa.Table, name: str, fits: Any) -> np.ndarray:
+    """A column without nulls whose type `fits`."""
     column = _column(table, name)
     if not fits(column.type) or column.null_count:
-        raise _other(f"column `{name}` is of {column.type}, or has holes")
+        raise _other(f"column `{name}` has the type {column.type}, or nulls")
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
 def _codes(table: pa.Table, statuses: list[str]) -> np.ndarray:
+    """Column `status` as numbers."""
     column = _column(table, "status")
     texts = column.type.value_type if kinds.is_dictionary(column.type) else column.type
     if not (kinds.is_string(texts) or kinds.is_large_string(texts)):
-        raise _other(f"column `status` is of {column.type}")
+        raise _other(f"column `status` has the type {column.type}")
     numbers = {text: number for number, text in enumerate(statuses)}
     codes = [numbers.get(text, -1) for text in column.to_pylist()]
     if -1 in codes:
-        raise _other(f"column `status` holds something else than {', '.join(statuses)}")
+        raise _other(f"column `status` holds a text other than {', '.join(statuses)}")
     return np.array(codes, dtype=np.int8)
 
 
 def _lists(table: pa.Table, name: str, fits: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(lengths, values); a list that is null has length 0."""
+    """(lengths, values) of a column of lists; a null list has length 0."""
     column = _column(table, name)
     if not (kinds.is_list(column.type) or kinds.is_large_list(column.type)) or not fits(column.type.value_type):
-        raise _other(f"column `{name}` is of {column.type}")
+        raise _other(f"column `{name}` has the type {column.type}")
     values = column.flatten()
     if values.null_count:
-        raise _other(f"column `{name}` has lists with holes")
+        raise _other(f"column `{name}` has nulls inside its lists")
     lengths = np.asarray(column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)).astype(np.int64)
     numbers = np.asarray(values.to_numpy(zero_copy_only=False))
     return lengths, numbers if numbers.dtype.kind in "iu" else numbers.astype(np.float64)
 
 
 def _points(table: pa.Table, name: str, d: int, missing: float) -> np.ndarray:
+    """A column of lists of d numbers as a matrix; rows of `missing` where a list is null."""
     lengths, values = _lists(table, name, kinds.is_floating)
     known = _column(table, name).is_valid().to_numpy(zero_copy_only=False)
     if (lengths[known] != d).any():
         raise _other(f"column `{name}` has lists of another length than d={d}")
-    if not known.any():  # a view: what nobody wrote takes no memory
+    if not known.any():  # a view, which takes no memory
         return np.broadcast_to(np.float64(missing), (len(known), d))
     points = np.full((len(known), d), missing)
     points[known] = values.reshape(-1, d)
@@ -150,18 +156,20 @@ def _points(table: pa.Table, name: str, d: int, missing: float) -> np.ndarray:
 
 
 def _point_tails(table: pa.Table, d: int) -> np.ndarray | None:
+    """Column `point_tail`; None where it is missing or all null."""
     if "point_tail" not in table.column_names or _column(table, "point_tail").null_count == table.num_rows:
         return None
     return _points(table, "point_tail", d, 0.0)
 
 
 def _multiplier_tails(table: pa.Table, lengths: np.ndarray) -> np.ndarray | None:
+    """Column `multiplier_tails`, zeros for null lists; None where it is missing or all null."""
     if "multiplier_tails" not in table.column_names or _column(table, "multiplier_tails").null_count == table.num_rows:
         return None
     own, values = _lists(table, "multiplier_tails", kinds.is_floating)
-    there = own > 0
-    if (own[there] != lengths[there]).any():
-        raise _other("columns `multipliers` and `multiplier_tails` have lists of other lengths")
+    known = own > 0
+    if (own[known] != lengths[known]).any():
+        raise _other("columns `multipliers` and `multiplier_tails` have lists of different lengths")
     tails = np.zeros(int(lengths.sum()))
-    tails[np.repeat(there, lengths)] = values
+    tails[np.repeat(known, lengths)] = values
     return tails

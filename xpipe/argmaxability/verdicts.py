@@ -1,6 +1,6 @@
 """Verdicts on label sets as columns, with the certificates that prove them; to Parquet and back.
 
-Holds no arithmetic: what a certificate proves is in `certificate`. What a table must hold is in `verdict_table`.
+Holds no proofs (`certificate`) and no rules of the table's columns (`verdict_table`).
 """
 
 from __future__ import annotations
@@ -16,84 +16,119 @@ import pyarrow.parquet as pq
 from xpipe.argmaxability import verdict_table
 from xpipe.errors import DataError
 from xpipe.ground import files
+from xpipe.ground.sparse_rows import entries_of_rows, entry_rows, row_pointers
 
 STATUSES = np.array(["unargmaxable", "argmaxable", "undecided"])
 UNARGMAXABLE, ARGMAXABLE, UNDECIDED = range(3)
 ROW_GROUP = 1 << 14
-RELATIVE = 1e-6  # difference of the bounds of an exact radius
+RELATIVE = 1e-6  # largest relative difference of the bounds of an exact radius
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdicts:
-    """One verdict a label set. The radius of the largest ball of inputs with exactly these signs lies between bounds.
+    """One verdict per label set, with its certificate.
 
-    A point proves the lower bound, multipliers the upper one; a set may have either or both. Where float64 is too
-    coarse for a proof they have tails: numbers to be added to them, exactly.
+    The radius of a set is that of the largest ball of inputs which all have exactly the signs of the set. It lies
+    between two bounds. A point proves the lower bound, multipliers prove the upper one; a set may have either or both.
+    Where float64 is too coarse for a proof, points and multipliers have tails: numbers to be added to them, exactly.
+
+    Attributes
+    ----------
+    codes : ndarray of int8, shape (n_sets,)
+        Statuses as numbers: 0 unargmaxable, 1 argmaxable, 2 undecided.
+    radius_lower, radius_upper : ndarray of float64, shape (n_sets,)
+        Bounds of the radius; 0 where no point is known, inf where no multipliers are known.
+    points : ndarray of float64, shape (n_sets, d)
+        Inputs with the signs of each set; a row of NaN where none is known.
+    multiplier_ptr : ndarray of int64, shape (n_sets + 1,)
+        The multipliers of set i are those from multiplier_ptr[i] to multiplier_ptr[i + 1].
+    multiplier_labels : ndarray of int32, shape (n_multipliers,)
+        The labels that the multipliers are for.
+    multipliers : ndarray of float64, shape (n_multipliers,)
+        Not negative.
+    eps : float
+        A set is argmaxable when its radius is above eps.
+    box : float
+        Inputs are looked for in [-box, box]^d.
+    point_tails : ndarray of float64, shape (n_sets, d), or None
+        None where all are 0.
+    multiplier_tails : ndarray of float64, shape (n_multipliers,), or None
+        None where all are 0.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from xpipe.argmaxability import verify
+    >>> verdicts = verify([[1.0], [-1.0]], sp.csr_matrix([[1, 0], [1, 1]]))
+    >>> len(verdicts), verdicts.argmaxable.tolist()
+    (2, [True, False])
+    >>> verdicts.points[0] > 0  # label 0 has weight 1
+    array([ True])
+    >>> verdicts.multipliers_of(1)[0].tolist()  # the labels that exclude each other
+    [0, 1]
     """
 
-    codes: np.ndarray  # int8, numbers of STATUSES
-    radius_lower: np.ndarray  # float64; 0: no point is known
-    radius_upper: np.ndarray  # float64; inf: no multipliers are known
-    points: np.ndarray  # float64 [n_sets, d]; a row of NaN: none
-    multiplier_ptr: np.ndarray  # int64 [n_sets + 1]
-    multiplier_labels: np.ndarray  # int32
-    multipliers: np.ndarray  # float64, not negative
-    eps: float  # a set is argmaxable when its radius is above
-    box: float  # inputs are looked for in [-box, box]^d
-    point_tails: np.ndarray | None = None  # float64 [n_sets, d]; None: all are 0
-    multiplier_tails: np.ndarray | None = None  # float64, as many as multipliers; None: all are 0
+    codes: np.ndarray
+    radius_lower: np.ndarray
+    radius_upper: np.ndarray
+    points: np.ndarray
+    multiplier_ptr: np.ndarray
+    multiplier_labels: np.ndarray
+    multipliers: np.ndarray
+    eps: float
+    box: float
+    point_tails: np.ndarray | None = None
+    multiplier_tails: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
 
     @property
     def status(self) -> np.ndarray:
-        """ "argmaxable", "unargmaxable" or "undecided" a set."""
-        return STATUSES[self.codes]
+        """The status of each set: "argmaxable", "unargmaxable" or "undecided"."""
+        return np.asarray(STATUSES[self.codes])
 
     @property
     def argmaxable(self) -> np.ndarray:
-        """Whether a set is proved to be argmaxable, with a radius above eps."""
-        return self.codes == ARGMAXABLE
+        """Whether each set is proved to be argmaxable (bool)."""
+        return np.asarray(self.codes == ARGMAXABLE)
 
     @property
     def one_argmaxable(self) -> np.ndarray:
-        """ "yes", "no" or "undecided": whether the radius is at least 1."""
+        """Whether each radius is at least 1: "yes", "no" or "undecided"."""
         return np.where(self.radius_lower >= 1, "yes", np.where(self.radius_upper < 1, "no", "undecided"))
 
     @property
     def exact(self) -> np.ndarray:
-        """Whether the radius is known to 1e-6 relative (bool); where not, all that is known are its bounds."""
+        """Whether each radius is known to 1e-6 relative (bool); of the others only bounds are known."""
         lower, upper = self.radius_lower, self.radius_upper
         known = np.where(np.isfinite(upper), upper, -1.0)
-        return (lower == upper) | ((known >= 0) & (known - lower <= RELATIVE * known))
+        return np.asarray((lower == upper) | ((known >= 0) & (known - lower <= RELATIVE * known)))
 
-    def multipliers_of(self, row: int) -> tuple[np.ndarray, np.ndarray]:
+    def multipliers_of(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """(labels, multipliers) of one set; empty where there are none."""
-        part = slice(self.multiplier_ptr[row], self.multiplier_ptr[row + 1])
+        part = slice(self.multiplier_ptr[number], self.multiplier_ptr[number + 1])
         return self.multiplier_labels[part], self.multipliers[part]
 
-    def take(self, rows: np.ndarray) -> Verdicts:
-        """The verdicts of some rows, in their order; a row may come several times."""
-        rows = np.asarray(rows, dtype=np.int64)
-        lengths = np.diff(self.multiplier_ptr)[rows]
-        pointer = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        places = np.repeat(self.multiplier_ptr[rows] - pointer[:-1], lengths) + np.arange(pointer[-1])
+    def take(self, numbers: np.ndarray) -> Verdicts:
+        """The verdicts on some sets, in the order given; a set may be given several times."""
+        numbers = np.asarray(numbers, dtype=np.int64)
+        pointers, places = entries_of_rows(self.multiplier_ptr, numbers)
         return dataclasses.replace(
             self,
-            codes=self.codes[rows],
-            radius_lower=self.radius_lower[rows],
-            radius_upper=self.radius_upper[rows],
-            points=self.points[rows],
-            multiplier_ptr=pointer,
+            codes=self.codes[numbers],
+            radius_lower=self.radius_lower[numbers],
+            radius_upper=self.radius_upper[numbers],
+            points=self.points[numbers],
+            multiplier_ptr=pointers,
             multiplier_labels=self.multiplier_labels[places],
             multipliers=self.multipliers[places],
-            point_tails=None if self.point_tails is None else self.point_tails[rows],
+            point_tails=None if self.point_tails is None else self.point_tails[numbers],
             multiplier_tails=None if self.multiplier_tails is None else self.multiplier_tails[places],
         )
 
     def bare(self) -> Verdicts:
-        """The same verdicts without their certificates: what counting needs, in little memory."""
+        """The same verdicts without their certificates, in little memory: enough for counting."""
         return dataclasses.replace(
             self,
             points=np.empty((len(self), 0)),
@@ -106,16 +141,15 @@ class Verdicts:
 
     @staticmethod
     def concatenate(parts: Sequence[Verdicts]) -> Verdicts:
-        """Verdicts of one head, one part after the other."""
+        """Verdicts on the sets of all parts, one part after the other; all of one layer, eps and box."""
         lengths = np.concatenate([np.diff(part.multiplier_ptr) for part in parts])
         columns = {
             name: np.concatenate([getattr(part, name) for part in parts])
             for name in ("codes", "radius_lower", "radius_upper", "points", "multiplier_labels", "multipliers")
         }
-        pointer = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         return Verdicts(
             **columns,
-            multiplier_ptr=pointer,
+            multiplier_ptr=row_pointers(lengths),
             eps=parts[0].eps,
             box=parts[0].box,
             point_tails=_joined_tails([(part.point_tails, part.points) for part in parts]),
@@ -123,16 +157,16 @@ class Verdicts:
         )
 
     def to_table(self, indptr: np.ndarray, indices: np.ndarray, first: int = 0) -> pa.Table:
-        """A row a set: what `verdict_table` lists, with the numbers of `STATUSES` as texts.
+        """An Arrow table with one row per set and the columns of `verdict_table`.
 
-        indptr, indices: the label sets; first: the number of the first one. Points are null where there is none, tails
-        where they are 0; eps, box and d are in the schema.
+        indptr, indices: the label sets; first: the number of the first one. Points that are unknown are null, tails of
+        0 are null; eps, box and d are in the schema.
         """
         known = ~np.isnan(self.points[:, 0])
         tails = self.point_tails if self.point_tails is not None else np.broadcast_to(0.0, self.points.shape)
         has_tail = np.asarray(tails.any(axis=1))
         lengths = np.diff(self.multiplier_ptr)
-        owner = np.repeat(np.arange(len(self)), lengths)
+        owner = entry_rows(self.multiplier_ptr)
         more = np.zeros(len(owner)) if self.multiplier_tails is None else self.multiplier_tails
         has_more = np.bincount(owner, weights=more != 0, minlength=len(self)) > 0
         columns = {
@@ -158,11 +192,11 @@ class Verdicts:
 
     @staticmethod
     def from_table(table: pa.Table) -> Verdicts:
-        """What `to_table` made a table of. Raises DataError for another table."""
+        """The verdicts of a table of `to_table`. Raises DataError for any other table."""
         verdicts = Verdicts(**verdict_table.columns_of(table, STATUSES.tolist()))
         claimed = verdict_table.claimed_exact(table)
         if claimed is not None and not np.array_equal(claimed, verdicts.exact):
-            raise DataError("column `exact` says of a radius what its bounds do not", fix=verdict_table.FIX)
+            raise DataError("column `exact` does not match the bounds of a radius", fix=verdict_table.FIX)
         return verdicts
 
 
@@ -171,25 +205,23 @@ def write_verdicts(
 ) -> None:
     """Write a Parquet file, complete or not at all; the same verdicts give the same bytes.
 
-    indptr, indices: the label sets of the verdicts. member: which of them each row of the file is (default: one each);
-    rows are made a row group at a time, so that many rows of few sets need little memory.
+    indptr, indices: the label sets of the verdicts. member: the set of each row of the file (default: one row per set).
+    Rows are made one row group at a time, so that many rows of few sets need little memory.
     """
     member = np.arange(len(verdicts)) if member is None else member
     with files.open_write(path) as stream, contextlib.ExitStack() as stack:
         writer = None
         for first in range(0, max(len(member), 1), ROW_GROUP):
-            rows = member[first : first + ROW_GROUP]
-            lengths = np.diff(indptr)[rows]
-            pointer = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-            places = np.repeat(indptr[rows] - pointer[:-1], lengths) + np.arange(pointer[-1])
-            table = verdicts.take(rows).to_table(pointer, indices[places], first)
+            numbers = member[first : first + ROW_GROUP]
+            pointers, places = entries_of_rows(indptr, numbers)
+            table = verdicts.take(numbers).to_table(pointers, indices[places], first)
             if writer is None:
                 writer = stack.enter_context(pq.ParquetWriter(stream, table.schema, compression="zstd"))
             writer.write_table(table)
 
 
 def read_verdicts(path: str) -> Verdicts:
-    """Verdicts from a file of `write_verdicts`. Raises DataError for another file, whoever wrote it."""
+    """Verdicts from a file of `write_verdicts`. Raises DataError for any other file."""
     if not files.exists(path):
         raise DataError("there is no such file", where=path)
     try:
@@ -204,7 +236,7 @@ def read_verdicts(path: str) -> Verdicts:
 
 
 def _joined_tails(parts: list[tuple[np.ndarray | None, np.ndarray]]) -> np.ndarray | None:
-    """Tails of (tails, numbers) one after the other; None where no part has any."""
+    """The tails of all parts, each given as (tails, numbers), one after the other; None where no part has any."""
     if all(tails is None for tails, _ in parts):
         return None
     return np.concatenate([np.zeros(numbers.shape) if tails is None else tails for tails, numbers in parts])

@@ -1,57 +1,98 @@
 """Verdicts on all label sets, in one call or chunk by chunk.
 
-Holds no searching and no proofs: those are in `unit`, `search` and `certificate`.
+Holds no searching and no proofs: those are in `block`, the searches and `certificate`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.argmaxability.head import Head, check_limits, check_sets, distinct_sets, state_head
-from xpipe.argmaxability.search import Limits
-from xpipe.argmaxability.unit import Unit, one_blas_thread
+from xpipe.argmaxability.block import Block, one_blas_thread
+from xpipe.argmaxability.limits import Limits, make_limits
+from xpipe.argmaxability.options import BOX, EPS, RADIUS, Radius
+from xpipe.argmaxability.output_layer import OutputLayer, prepare_layer
+from xpipe.argmaxability.sets import check_sets, distinct_sets
 from xpipe.argmaxability.verdicts import Verdicts
 from xpipe.errors import ConfigError
+from xpipe.ground.backend import Backend
 from xpipe.ground.machine import usable_cores
 
-UNIT = 32  # sets solved together; never changes with the number of workers
-Radius = Literal["bounds", "exact"]
+SETS_PER_BLOCK = 32  # label sets solved together; the same for any number of workers
 
 
 def verify(
-    W: Any,
-    Y: Any,
-    bias: Any = None,
+    W: np.ndarray,
+    Y: sp.spmatrix,
+    bias: np.ndarray | None = None,
     *,
-    box: float = 1e4,
-    eps: float = 1e-8,
-    radius: Radius = "bounds",
+    box: float = BOX,
+    eps: float = EPS,
+    radius: Radius = RADIUS,
     threads: int | None = None,
-    backend: Any = None,
+    backend: Backend | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Verdicts:
-    """A certified verdict on every label set: can the head score its labels above 0 and all others below?
+    """Decide for every label set whether an output layer can predict it, with certificates.
 
-    W: n_labels x d, float32 or float64; Y: CSR, a row a label set; bias: n_labels numbers where the head has them.
-    A set is argmaxable when inputs in [-box, box]^d with exactly its signs fill a ball of radius above eps, and
-    unargmaxable when its radius is proved to be below. radius: "bounds" bounds it just well enough to settle that, and
-    whether it is at least 1; "exact" until both bounds agree to 1e-6 relative.
-    threads: default one a usable core. backend: of `backend.choose`; on a GPU, points are looked for there first.
-    progress: told the number of distinct sets each time some are done.
+    A set is predicted by an input whose scores W x + bias are above 0 for its labels and below 0 for all others. It is
+    argmaxable when such inputs within [-box, box]^d fill a ball of radius above `eps`, and unargmaxable when its radius
+    is proved to be below `eps`.
 
-    A label whose weights are all zero has the same score whatever the input: its bias, or 0, which is neither sign.
-    Equal sets are solved once. The same bytes for any number of threads.
-    Raises DataError where W, Y or bias are wrong, ConfigError where another option is.
+    Parameters
+    ----------
+    W : array_like of float, shape (n_labels, d)
+        The weights, one row per label.
+    Y : scipy sparse matrix, shape (n_sets, n_labels)
+        One label set per row; entries that are not 0 are its labels. Equal sets are solved once.
+    bias : array_like of float, shape (n_labels,), optional
+        The biases, where the layer has them.
+    box : float, default 1e4
+        Inputs are looked for in [-box, box]^d.
+    eps : float, default 1e-8
+        The radius that separates argmaxable from unargmaxable sets; at most 1.
+    radius : {"bounds", "exact"}, default "bounds"
+        "bounds": bound each radius just well enough to decide the verdict, and whether it is at least 1.
+        "exact": until both bounds agree to 1e-6 relative.
+    threads : int, optional
+        Default: one per usable core. The number changes no byte of the result.
+    backend : Backend, optional
+        From `xpipe.ground.backend.choose`. On a GPU, points are looked for there first.
+    progress : callable, optional
+        Called with the number of distinct sets each time some are done.
+
+    Returns
+    -------
+    Verdicts
+        One verdict per row of Y. A label whose weights are all zero has a constant score, its bias or 0; a score of 0
+        has neither sign.
+
+    Raises
+    ------
+    DataError
+        If W, Y or bias is wrong.
+    ConfigError
+        If another option is wrong.
+
+    Examples
+    --------
+    One input cannot be above and below 0, so no input gives both labels:
+
+    >>> import numpy as np
+    >>> import scipy.sparse as sp
+    >>> from xpipe.argmaxability import verify
+    >>> W = np.array([[1.0], [-1.0]])
+    >>> Y = sp.csr_matrix([[1, 0], [1, 1]])
+    >>> verify(W, Y).status.tolist()
+    ['argmaxable', 'unargmaxable']
     """
-    head = state_head(W, bias)
-    sets, member = distinct_sets(Y, head.n_labels)
+    layer = prepare_layer(W, bias)
+    sets, member = distinct_sets(Y, layer.n_labels)
     return verify_chunk(
-        head,
+        layer,
         sets,
         radius,
         eps=eps,
@@ -63,52 +104,78 @@ def verify(
 
 
 def verify_chunk(
-    head: Head,
+    layer: OutputLayer,
     sets: sp.csr_matrix,
-    radius: Radius = "bounds",
+    radius: Radius = RADIUS,
     *,
-    eps: float = 1e-8,
-    box: float = 1e4,
+    eps: float = EPS,
+    box: float = BOX,
     threads: int = 1,
-    backend: Any = None,
+    backend: Backend | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Verdicts:
-    """Verdicts on label sets that are distinct already, unit by unit; the options are those of `verify`.
+    """Decide for label sets that are distinct already; for callers that spread sets over processes.
 
-    What a set gets depends on the sets of its own unit alone: a chunk of whole units gets what it gets among all sets.
+    The verdict on a set depends on the sets of its own block alone. So a chunk of whole blocks (SETS_PER_BLOCK sets
+    each) gives the same bytes as a run over all sets.
+
+    Parameters
+    ----------
+    layer : OutputLayer
+        From `prepare_layer`.
+    sets : scipy.sparse.csr_matrix, shape (n_sets, n_labels)
+        Some rows of what `distinct_sets` gives.
+    radius, eps, box, threads, backend, progress
+        As in `verify`; here the default is one thread.
+
+    Returns
+    -------
+    Verdicts
+        One verdict per row of `sets`.
+
+    Raises
+    ------
+    DataError
+        If the sets are wrong.
+    ConfigError
+        If another option is wrong.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from xpipe.argmaxability import distinct_sets, prepare_layer, verify_chunk
+    >>> layer = prepare_layer([[1.0], [-1.0]])
+    >>> sets, member = distinct_sets(sp.csr_matrix([[1, 0], [1, 1], [1, 0]]), layer.n_labels)
+    >>> verify_chunk(layer, sets).take(member).status.tolist()
+    ['argmaxable', 'unargmaxable', 'argmaxable']
     """
-    check_limits(eps, box)
-    if radius not in ("bounds", "exact"):
-        raise ConfigError(f"`radius` must be 'bounds' or 'exact', got {radius!r}")
+    limits = make_limits(eps, box, radius)
     if threads < 1:
-        raise ConfigError(f"`threads` must be at least 1, got {threads}", fix="leave it out: one a usable core")
-    indptr, indices = check_sets(sets, head.n_labels)
-    limits = Limits(eps, box, radius == "exact")
-    hints = _find_hints(head, indptr, indices, limits, backend)
+        raise ConfigError(f"`threads` must be at least 1, got {threads}", fix="leave it out: one per usable core")
+    indptr, indices = check_sets(sets, layer.n_labels)
+    hints = _find_hints(layer, indptr, indices, limits, backend)
 
     def work(start: int) -> Verdicts:
-        pointer = indptr[start : start + UNIT + 1]
+        pointer = indptr[start : start + SETS_PER_BLOCK + 1]
         own = indices[pointer[0] : pointer[-1]]
-        hint = None if hints is None else hints[start : start + UNIT]
-        verdicts = Unit(head, pointer - pointer[0], own, limits, hint).verify()
+        hint = None if hints is None else hints[start : start + SETS_PER_BLOCK]
+        verdicts = Block(layer, pointer - pointer[0], own, limits, hint).verify()
         if progress is not None:
             progress(len(verdicts))
         return verdicts
 
     with one_blas_thread(), ThreadPoolExecutor(threads, thread_name_prefix="xpipe-verify") as pool:
-        return Verdicts.concatenate(list(pool.map(work, range(0, max(len(indptr) - 1, 1), UNIT))))
+        return Verdicts.concatenate(list(pool.map(work, range(0, max(len(indptr) - 1, 1), SETS_PER_BLOCK))))
 
 
-def _find_hints(head: Head, indptr: np.ndarray, indices: np.ndarray, limits: Limits, backend: Any) -> np.ndarray | None:
-    """Points from the GPU, where there is one and they can settle anything: not exact radii, and no bias."""
-    if (
-        backend is None
-        or backend.name != "gpu"
-        or limits.exact
-        or head.bias is not None
-        or len(head.real) < len(head.W)
-    ):
+def _find_hints(
+    layer: OutputLayer, indptr: np.ndarray, indices: np.ndarray, limits: Limits, backend: Backend | None
+) -> np.ndarray | None:
+    """Points from the GPU. None without a GPU, and where points cannot settle anything: exact radii, biases."""
+    if backend is None or backend.name != "gpu":
+        return None
+    if limits.exact or layer.bias is not None or len(layer.real) < len(layer.W):
         return None
     from xpipe.argmaxability._cupy import find_points
 
-    return find_points(backend.array_module, head.directions, indptr, indices, limits.enough)
+    return find_points(backend.array_module, layer.directions, indptr, indices, limits.enough)

@@ -1,11 +1,10 @@
-"""Weights from files: npy, npz and safetensors, as they are stored. No pickles, no shapes beyond what the file says.
+"""Weights from files: npy, npz and safetensors, as they are stored.
 
-Holds no choice of a bias: `layer` makes that.
+Holds no choice of a bias (`layer_files`). Reads no pickles, and no more bytes than the file's header declares.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 from typing import IO
 
@@ -13,11 +12,12 @@ import numpy as np
 
 from xpipe.errors import ConfigError, DataError, printable
 from xpipe.ground import files
+from xpipe.ground.close_match import did_you_mean
 from xpipe.ground.npy_header import check_npz, read_npy
 from xpipe.ground.safetensors_header import Header, TensorPlace, read_header
 
 KINDS = (".npy", ".npz", ".safetensors")
-# BF16 has no numpy type: its two bytes are the upper half of a float32
+# numpy has no type for BF16: its two bytes are the upper half of a float32
 TENSOR_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4"}
 NAMED = 10  # arrays listed in a message
 LONGEST_NAME = 80
@@ -29,7 +29,7 @@ def tensor_names(path: str) -> list[str]:
 
 
 def array_shapes(path: str) -> dict[str, tuple[int, ...]]:
-    """Shapes of the arrays of a `.npz` or `.safetensors` file by name; none for `.npy`, whose array has no name."""
+    """Shapes of the arrays of a `.npz` or `.safetensors` file by name; empty for `.npy`, whose array has no name."""
     kind = _kind(path)
     if kind == ".npy":
         return {}
@@ -39,10 +39,36 @@ def array_shapes(path: str) -> dict[str, tuple[int, ...]]:
 
 
 def read_weights(path: str, key: str | None = None) -> np.ndarray:
-    """One array from a `.npy`, `.npz` or `.safetensors` file.
+    """Read one array from a `.npy`, `.npz` or `.safetensors` file.
 
-    key: its name in the file; not needed where the file holds only one. Raises ConfigError for a name that is not
-    there (or needed), DataError for a file that is damaged, of another kind, or holds pickles.
+    Parameters
+    ----------
+    path : str
+        A file or URL.
+    key : str, optional
+        The name of the array; not needed where the file holds only one.
+
+    Returns
+    -------
+    ndarray
+        With the shape and number type of the file; BF16 becomes float32.
+
+    Raises
+    ------
+    ConfigError
+        If there is no array of that name, or a name is needed.
+    DataError
+        If the file is missing, damaged, of another kind, or holds pickles.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from xpipe.argmaxability import read_weights
+    >>> path = os.path.join(tempfile.mkdtemp(), "layer.npz")
+    >>> np.savez(path, W=np.ones((3, 2)), bias=np.zeros(3))
+    >>> read_weights(path, "W").shape
+    (3, 2)
     """
     path = os.fspath(path)
     kind = _kind(path)
@@ -56,16 +82,18 @@ def read_weights(path: str, key: str | None = None) -> np.ndarray:
         with files.open_read(path) as stream:
             chosen = choose_array(path, key, {name: header.shape for name, header in check_npz(stream, path).items()})
             with np.load(stream, allow_pickle=False) as archive:
-                return archive[chosen]
+                return np.asarray(archive[chosen])
     except (ConfigError, DataError):
         raise
-    except Exception as error:  # zip, zlib and numpy raise a dozen kinds; a size that is too large, MemoryError
+    except (
+        Exception
+    ) as error:  # zip, zlib and numpy raise many kinds; a declared size that is too large raises MemoryError
         why = str(error)[:300] or type(error).__name__
         raise DataError(f"this is not a readable {kind} file", where=path, why=why, fix="write it again") from error
 
 
 def _kind(path: str) -> str:
-    """The ending of a file that is there."""
+    """The ending of the file's name. Raises unless the file exists and is of a kind that can be read."""
     kind = os.path.splitext(path)[1]
     if kind not in KINDS:
         shown = printable(kind, LONGEST_NAME) or "a file without ending"
@@ -82,29 +110,32 @@ def _kind(path: str) -> str:
 
 
 def choose_array(path: str, key: str | None, shapes: dict[str, tuple[int, ...]]) -> str:
-    """The name asked for, or the only one. Raises ConfigError where there is no such choice."""
+    """`key`, or the only name where it is None. Raises ConfigError where that names no array."""
     if key is None and len(shapes) == 1:
         return next(iter(shapes))
     listed = list_arrays(shapes)
     if key is None:
         raise ConfigError(f"the file holds {len(shapes)} arrays", where=path, why=listed, fix="say which: --key NAME")
     if key not in shapes:
-        close = difflib.get_close_matches(key, shapes, n=1)
-        hint = f"did you mean {printable(close[0], LONGEST_NAME)!r}?" if close else "one of these names"
+        hint = did_you_mean(key, shapes, shown=lambda name: repr(printable(name, LONGEST_NAME)))
         raise ConfigError(
-            f"no array {printable(key, LONGEST_NAME)!r} in the file", where=path, why=f"it holds {listed}", fix=hint
+            f"no array {printable(key, LONGEST_NAME)!r} in the file",
+            where=path,
+            why=f"it holds {listed}",
+            fix=hint or "one of these names",
         )
     return key
 
 
 def list_arrays(shapes: dict[str, tuple[int, ...]]) -> str:
-    """Names and shapes, a few of them."""
+    """The first names with their shapes, for a message."""
     some = list(shapes.items())[:NAMED]
     listed = [f"{printable(name, LONGEST_NAME)} {'x'.join(map(str, shape))}".strip() for name, shape in some]
     return ", ".join(listed) + (", ..." if len(shapes) > NAMED else "")
 
 
 def _header(path: str) -> Header:
+    """The checked header of a safetensors file."""
     try:
         with files.open_read(path) as stream:
             return _read_header(stream, path)
@@ -113,6 +144,7 @@ def _header(path: str) -> Header:
 
 
 def _read_header(stream: IO[bytes], path: str) -> Header:
+    """The checked header from a stream at its start; every error says that the file is not readable."""
     fix = "write it again; if that was done, copy it again"
     try:
         return read_header(stream, files.size(path), where=path, fix=fix)
@@ -122,6 +154,7 @@ def _read_header(stream: IO[bytes], path: str) -> Header:
 
 
 def _read_safetensors(path: str, key: str | None) -> np.ndarray:
+    """One array of a safetensors file."""
     with files.open_read(path) as stream:
         tensors = _read_header(stream, path).tensors
         name = choose_array(path, key, {name: tensor.shape for name, tensor in tensors.items()})
@@ -129,6 +162,7 @@ def _read_safetensors(path: str, key: str | None) -> np.ndarray:
 
 
 def _read_tensor(stream: IO[bytes], tensor: TensorPlace, path: str) -> np.ndarray:
+    """The numbers of one tensor, in the byte order of the machine."""
     if tensor.dtype not in TENSOR_TYPES:
         raise DataError(
             f"numbers of type {tensor.dtype}, not one of {', '.join(TENSOR_TYPES)}",

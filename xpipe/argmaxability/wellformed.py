@@ -1,6 +1,6 @@
-"""Whether verdicts that anybody wrote can be looked at: columns that fit each other, rows whose numbers make sense.
+"""Whether verdicts that anybody wrote can be evaluated: columns that fit each other, verdicts with valid numbers.
 
-Proves nothing: that a row is well-formed says only that evaluating it reads what its certificate is about.
+Proves nothing: evaluating a well-formed verdict reads only what belongs to its certificate, and no more is claimed.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import numpy as np
 
 from xpipe.argmaxability.verdicts import STATUSES, Verdicts
 from xpipe.errors import DataError
-
-FEW = 5  # columns named in a message
+from xpipe.ground.sparse_rows import row_pointers
 
 
 def check_columns(verdicts: Verdicts, n_sets: int, d: int) -> Verdicts:
-    """The verdicts with columns of int64 and float64. Raises DataError unless they are of n_sets sets and d inputs."""
+    """The verdicts with columns of int64 and float64. Raises DataError unless they have n_sets sets and d inputs."""
     count = _length(verdicts.multipliers)
     wanted: dict[str, tuple[str, tuple[int, ...]]] = {
         "codes": ("iu", (n_sets,)),
@@ -40,6 +39,7 @@ def check_columns(verdicts: Verdicts, n_sets: int, d: int) -> Verdicts:
 
 
 def _length(values: Any) -> int:
+    """The length, 0 for what has none."""
     try:
         return len(values)
     except TypeError:
@@ -47,12 +47,13 @@ def _length(values: Any) -> int:
 
 
 def _column(name: str, given: Any, kinds: str, shape: tuple[int, ...]) -> np.ndarray:
+    """One column in int64 or float64. kinds: its numpy kinds, "iu" or "f"."""
     try:
         values = np.asarray(given)
-    except ValueError:  # lists of other lengths
+    except ValueError:  # lists of different lengths
         values = np.asarray(None)
     if values.shape == shape and not values.size:
-        kinds += "f"  # an empty list is one of floats
+        kinds += "f"  # numpy reads an empty list as floats
     if values.shape != shape or values.dtype.kind not in kinds or values.dtype.itemsize > 8:
         raise DataError(
             "the verdicts are not of these weights and label sets",
@@ -62,13 +63,13 @@ def _column(name: str, given: Any, kinds: str, shape: tuple[int, ...]) -> np.nda
         )
     if values.dtype.kind == "f":
         return values.astype(np.float64, copy=False) if "i" not in kinds else values.astype(np.int64)
-    if values.dtype == np.uint64:  # larger ones would come out negative, or as any other number
+    if values.dtype == np.uint64:  # numbers above the largest int64 would become other numbers
         return np.where(values > np.iinfo(np.int64).max, np.uint64(np.iinfo(np.int64).max), values).astype(np.int64)
     return values.astype(np.int64)
 
 
-def wellformed_rows(verdicts: Verdicts, n_labels: int) -> np.ndarray:
-    """Whether each row's numbers make sense (bool [n_sets]); the columns are those of `check_columns`."""
+def wellformed_sets(verdicts: Verdicts, n_labels: int) -> np.ndarray:
+    """Whether the numbers of each verdict are valid (bool [n_sets]); the columns are those of `check_columns`."""
     lower, upper = verdicts.radius_lower, verdicts.radius_upper
     good = (verdicts.codes >= 0) & (verdicts.codes < len(STATUSES)) & (lower >= 0) & (lower <= upper)  # no NaN
     missing = np.isnan(verdicts.points)
@@ -81,9 +82,9 @@ def wellformed_rows(verdicts: Verdicts, n_labels: int) -> np.ndarray:
     bad = (labels < 0) | (labels >= n_labels) | ~np.isfinite(multipliers) | (multipliers < 0)
     if verdicts.multiplier_tails is not None:
         bad |= ~np.isfinite(verdicts.multiplier_tails)
-    bad_before = np.concatenate([[0], np.cumsum(bad)])
-    for row in np.flatnonzero(good):
-        part = slice(begins[row], ends[row])
+    bad_before = row_pointers(bad)
+    for number in np.flatnonzero(good):
+        part = slice(begins[number], ends[number])
         own = labels[part]
-        good[row] = bad_before[part.stop] == bad_before[part.start] and len(np.unique(own)) == len(own)
+        good[number] = bad_before[part.stop] == bad_before[part.start] and len(np.unique(own)) == len(own)
     return good

@@ -1,4 +1,4 @@
-"""`xpipe check`: every row of a folder is read, and compared with published statistics."""
+"""`xpipe check`: reads every row of a folder and compares it with published statistics. Holds no reading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`xpipe clean`: frees the store of what no finished run uses."""
+"""`xpipe clean`: removes from the store what no finished run uses. Holds no removing: `engine.prune` does that."""
 
 from __future__ import annotations
 

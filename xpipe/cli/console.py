@@ -1,6 +1,6 @@
-"""A console that makes foreign text safe to print, and tables in one style.
+"""A console that makes every text safe to print, and tables in one style. Holds no particular table.
 
-Whatever text is shown may be foreign (names of labels, files, runs): the console makes all of it safe to print.
+Texts may come from anywhere (names of labels, files, runs), so they may hold control characters and markup.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ USUAL_RANKS = (1, 3, 5)
 
 
 class SafeConsole(Console):
-    """Takes text as it is: brackets are no markup, `:x:` is no picture, and control characters are shown, not sent."""
+    """Prints text as it is: brackets are no markup, `:x:` is no emoji, and control characters become visible."""
 
     def __init__(self, **options: Any):
+        """Make a console. options: those of rich's console."""
         super().__init__(highlight=False, markup=False, emoji=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """rich makes a Text of every string here: lines, titles, heads and cells of tables, also to measure them."""
+        """Make a string printable. rich calls this for every string: lines, titles, and cells of tables."""
         return super().render_str(printable_lines(text), **options)
 
 
 def new_console() -> Console:
+    """A console on stdout."""
     console = SafeConsole()
     if not console.is_terminal:
         console.width = max(console.width, 150)  # a log has no edge to wrap at
@@ -36,6 +38,7 @@ def new_console() -> Console:
 
 
 def new_table(*columns: str, numbers: tuple[str, ...] = (), title: str | None = None) -> Table:
+    """An empty table with these columns. numbers: the columns that are aligned to the right."""
     table = Table(title=title, title_justify="left", header_style="bold")
     for name in columns:
         table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")

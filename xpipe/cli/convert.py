@@ -1,4 +1,4 @@
-"""`xpipe convert`: a folder or file in another format."""
+"""`xpipe convert`: writes a folder or file in another format. Holds no format."""
 
 from __future__ import annotations
 

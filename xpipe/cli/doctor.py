@@ -1,4 +1,4 @@
-"""`xpipe doctor`: versions, memory, disk, GPU."""
+"""`xpipe doctor`: examines this machine. Holds no check: `examination` does them."""
 
 from __future__ import annotations
 

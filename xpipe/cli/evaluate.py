@@ -1,4 +1,4 @@
-"""`xpipe evaluate`: scores against true labels."""
+"""`xpipe evaluate`: measures scores against true labels. Holds no metric."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from xpipe.cli.options import text_options
-from xpipe.ground.checked_json import dump_json
 
 
 @click.command(short_help="Measure scores against true labels: P@k, nDCG@k, PSP@k and more.")
@@ -30,6 +29,7 @@ def evaluate(out: str | None, **options: Any) -> None:
     from xpipe.cli.metric_tables import show_evaluation
     from xpipe.engine.places import check_file
     from xpipe.ground import files
+    from xpipe.ground.checked_json import dump_json
     from xpipe.metrics.evaluation import evaluate as evaluate_files
 
     if out:

@@ -1,6 +1,7 @@
-"""What this machine offers xpipe: one Check a fact, with advice where something stands in the way.
+"""What this machine offers xpipe: one check per fact, with advice where something prevents xpipe from working.
 
-Prints nothing (`cli` does) and imports no heavy package: versions come from metadata, the GPU from `backend.probe`.
+Prints nothing (`run_tables` does) and imports no heavy package: versions come from metadata, the GPU from
+`backend.probe`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 
+from xpipe.cli.machine_limits import cpu_quota, machine_memory, memory_limit, read_text
 from xpipe.ground.machine import usable_cores
 from xpipe.ground.quantities import format_bytes
 
@@ -28,7 +30,10 @@ _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*([^;]*)(?:;.*extra\s*==\s*['\"](
 
 @dataclass(frozen=True)
 class Check:
-    """One fact: `ok` True, False (stands in the way), or None (optional, or cannot be known); advice where not True."""
+    """One fact about the machine, with advice unless it is ok.
+
+    ok: False if it prevents xpipe from working, None if it is optional or cannot be known.
+    """
 
     name: str
     ok: bool | None
@@ -37,7 +42,7 @@ class Check:
 
 
 def examine(directory: str | os.PathLike[str] = ".") -> list[Check]:
-    """Look at Python, packages, cores, memory, disks, caches, limits and the GPU. directory: where runs are kept."""
+    """Check Python, packages, cores, memory, disks, caches, limits and the GPU. directory: where runs are kept."""
     return [
         *_python(),
         *_packages(),
@@ -50,10 +55,12 @@ def examine(directory: str | os.PathLike[str] = ".") -> list[Check]:
 
 
 def _check(name: str, ok: bool | None, found: str, advice: str) -> Check:
+    """A check that gives the advice only if it is not ok."""
     return Check(name, ok, found, "" if ok else advice)
 
 
 def _python() -> Iterator[Check]:
+    """The version of Python, and the system."""
     wanted = ".".join(map(str, LEAST_PYTHON))
     found = f"{platform.python_version()} ({sys.executable})"
     yield _check("python", sys.version_info >= LEAST_PYTHON, found, f"use Python {wanted} or newer")
@@ -61,7 +68,7 @@ def _python() -> Iterator[Check]:
 
 
 def _packages() -> Iterator[Check]:
-    """What xpipe's own metadata asks for, against what is installed."""
+    """The packages that xpipe's metadata asks for, and those that are installed."""
     try:
         wanted = metadata.requires("xpipe") or []
     except metadata.PackageNotFoundError:
@@ -87,6 +94,7 @@ def _packages() -> Iterator[Check]:
 
 
 def _version(package: str) -> str | None:
+    """The installed version of a package; None where it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -94,7 +102,7 @@ def _version(package: str) -> str | None:
 
 
 def _at_least(installed: str, wanted: str) -> bool:
-    """Whether a version satisfies `>=x.y`; other forms of a wish are left to pip."""
+    """Whether a version satisfies `>=x.y`. Other requirements count as satisfied: pip checks them."""
     limit = re.search(r">=\s*([0-9.]+)", wanted)
     if limit is None:
         return True
@@ -103,6 +111,7 @@ def _at_least(installed: str, wanted: str) -> bool:
 
 
 def _cores_and_memory() -> Iterator[Check]:
+    """Cores, threads of libraries, and memory, with the limits of the container."""
     cores = usable_cores()
     quota = cpu_quota()
     found = f"{cores} usable of {os.cpu_count()}" + (f", limited to {quota:g} by the container" if quota else "")
@@ -110,7 +119,7 @@ def _cores_and_memory() -> Iterator[Check]:
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
     threads = ", ".join(f"{name}={os.environ[name]}" for name in names if name in os.environ)
     yield Check("threads", True, threads or "no limit set; local workers compute with one thread each")
-    total, available = _memory()
+    total, available = machine_memory()
     limit = memory_limit()
     if total is None:
         yield Check("memory", None, "cannot be known here", "set `cluster.memory_limit` by hand")
@@ -122,61 +131,8 @@ def _cores_and_memory() -> Iterator[Check]:
     yield _check("memory", usable >= LEAST_MEMORY, found, advice)
 
 
-def _memory() -> tuple[int | None, int | None]:
-    """Total and available bytes of the machine."""
-    try:
-        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-        total, available = (int(lines[name].split()[0]) * 1024 for name in ("MemTotal", "MemAvailable"))
-        return total, available
-    except (OSError, KeyError, ValueError):
-        pass
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), None
-    except (OSError, ValueError, AttributeError):
-        return None, None
-
-
-def memory_limit(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int | None:
-    """The smallest memory limit of this process's control groups (version 1 or 2) in bytes, or None."""
-    found = []
-    for _, value in _cgroup_values(root, own, "memory", ("memory.max", "memory.limit_in_bytes")):
-        if value.isdigit() and int(value) < 2**60:  # version 1 writes a huge number for no limit
-            found.append(int(value))
-    return min(found, default=None)
-
-
-def cpu_quota(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> float | None:
-    """Cores this process may use together by its control groups, or None without a limit."""
-    found = []
-    for folder, value in _cgroup_values(root, own, "cpu", ("cpu.max", "cpu.cfs_quota_us")):
-        quota, _, period = value.partition(" ")
-        period = period or _text(folder / "cpu.cfs_period_us")
-        if quota.isdigit() and period.isdigit():
-            found.append(int(quota) / int(period))
-    return min(found, default=None)
-
-
-def _cgroup_values(root: Path, own: Path, controller: str, files: tuple[str, str]) -> Iterator[tuple[Path, str]]:
-    """The values of a control file from this process's group up to the root, for version 2, then version 1."""
-    paths = {"": "/", controller: "/"}
-    for line in _text(own).splitlines():
-        _, names, path = line.split(":", 2)
-        paths.update({name: path for name in names.split(",") if name in paths})
-    for file, folder, path in ((files[0], root, paths[""]), (files[1], root / controller, paths[controller])):
-        group = Path(path.lstrip("/"))
-        for step in (group, *group.parents):
-            if value := _text(folder / step / file):
-                yield folder / step, value
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
-
-
 def _disks(directory: Path) -> Iterator[Check]:
+    """Free space where runs are kept, where workers spill, and in shared memory."""
     yield _room("disk here", directory, LEAST_DISK, "free some, or set `out` and `store` to a larger disk")
     spill = Path(tempfile.gettempdir())
     advice = "set TMPDIR (or dask's temporary-directory) to a folder on a larger disk"
@@ -189,6 +145,7 @@ def _disks(directory: Path) -> Iterator[Check]:
 
 
 def _room(name: str, folder: Path, least: int, advice: str) -> Check:
+    """Whether a folder can be written and has at least `least` bytes free."""
     try:
         free = shutil.disk_usage(folder).free
     except OSError as error:
@@ -199,15 +156,15 @@ def _room(name: str, folder: Path, least: int, advice: str) -> Check:
 
 
 def _file_system(folder: Path) -> str:
-    """The type of file system a folder is on, or nothing where that cannot be known."""
-    mounts = [line.split()[1:3] for line in _text(Path("/proc/mounts")).splitlines()]
+    """The type of the file system that a folder is on; "" where that cannot be known."""
+    mounts = [line.split()[1:3] for line in read_text(Path("/proc/mounts")).splitlines()]
     place = folder.resolve()
     over = [(len(point), kind) for point, kind in mounts if place.is_relative_to(point)]
     return max(over)[1] if over else ""
 
 
 def _numba() -> Iterator[Check]:
-    """Where compiled kernels are kept; without such a place every process compiles anew."""
+    """The folder of compiled kernels. Without it, every process compiles them again."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     beside = Path(__file__).parent / "__pycache__"
     home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "numba"
@@ -225,13 +182,14 @@ def _numba() -> Iterator[Check]:
 
 
 def _writable(folder: Path) -> bool:
-    """Whether a file can be made in a folder, or the folder itself made."""
+    """Whether a file can be created in a folder, or the folder itself can be created."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
 
 
 def _open_files() -> Iterator[Check]:
+    """The limit on open files."""
     try:
         import resource
     except ImportError:  # no such limit on this system
@@ -243,6 +201,7 @@ def _open_files() -> Iterator[Check]:
 
 
 def _gpu() -> Iterator[Check]:
+    """Whether a GPU can be used."""
     from xpipe.ground.backend import probe
 
     found = probe()

@@ -1,6 +1,6 @@
-"""The command `xpipe`: options in, exit code out. Nothing heavy is imported before a command needs it.
+"""The command `xpipe`: reads the command line, runs a command, and turns every error into an exit code.
 
-Each command has a file of its own, which calls one function of a room and shows what comes back.
+Holds no command: each has a file of its own. Nothing heavy is imported before a command needs it.
 """
 
 from __future__ import annotations
@@ -51,69 +51,105 @@ for command in COMMANDS:
     cli.add_command(command)
 
 
-def _interrupt(*_: Any) -> NoReturn:
-    raise KeyboardInterrupt
-
-
-def _show_traceback() -> None:
-    import traceback
-
-    click.echo(printable_lines(traceback.format_exc().rstrip()), err=True)
-
-
 def main() -> None:
-    """Run a command; every way out has its exit code (see `errors`)."""
+    """Run a command. Every way out has its exit code (see `errors`)."""
     start_with_one_thread()
     signal.signal(signal.SIGTERM, _interrupt)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a name the terminal's encoding lacks is no bug
-    resume = ""
+            stream.reconfigure(errors="backslashreplace")  # for characters that the terminal's encoding lacks
+    resume: list[str] = []  # the command that goes on with an interrupted run
     try:
-        with cli.make_context("xpipe", sys.argv[1:]) as context, _flushed():
-            try:
-                cli.invoke(context)
-            finally:
-                resume = context.meta.get("resume", "")
-    except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would only garble the message
-        hint = f"; finished chunks are kept, to go on: {printable(resume)}" if resume else ""
-        click.echo(f"interrupted{hint}", err=True)
-        sys.exit(INTERRUPTED)
-    except click.ClickException as error:
-        shown = io.StringIO()
-        error.show(shown)
-        click.echo(printable_lines(shown.getvalue()), err=True, nl=False)
-        sys.exit(error.exit_code)
-    except (click.exceptions.Exit, click.Abort) as stop:
-        sys.exit(getattr(stop, "exit_code", 1))
-    except XpipeError as error:
-        click.echo(f"{click.style('error:', fg='red', bold=True)} {error}", err=True)
-        if "-v" in sys.argv or "--verbose" in sys.argv:
-            _show_traceback()
-        sys.exit(error.exit_code)
-    except BrokenPipeError:
-        _leave_stdout()
-        sys.exit(0)
-    except Exception as error:
-        from xpipe.ground.os_errors import last_resort
+        _invoke(resume)
+    except BaseException as error:
+        sys.exit(_exit_code(error, "".join(resume)))
 
-        told = last_resort(error)
-        if told is not None:  # the system's fault, which nobody nearer to it has explained
-            click.echo(f"{click.style('error:', fg='red', bold=True)} {told}", err=True)
-            _leave_stdout()
-            sys.exit(told.exit_code)
-        _show_traceback()
-        click.echo(
-            f"this is a bug in xpipe {__version__} ({type(error).__name__}); please report it with the lines above",
-            err=True,
-        )
-        sys.exit(70)
+
+def _invoke(resume: list[str]) -> None:
+    """Run the command of the command line. A command that can be resumed puts the text for that into `resume`."""
+    with cli.make_context("xpipe", sys.argv[1:]) as context, _flushed():
+        try:
+            cli.invoke(context)
+        finally:
+            resume.append(context.meta.get("resume", ""))
+
+
+def _exit_code(error: BaseException, resume: str) -> int:
+    """Tell the user what an exception means. Returns the exit code. Raises what is no error, such as SystemExit."""
+    if isinstance(error, KeyboardInterrupt):
+        return _tell_interrupt(resume)
+    if isinstance(error, click.ClickException):
+        return _tell_wrong_usage(error)
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, click.Abort):
+        return 1
+    if isinstance(error, XpipeError):
+        _tell(error)
+        if "-v" in sys.argv or "--verbose" in sys.argv:
+            _show_traceback(error)
+        return error.exit_code
+    if isinstance(error, BrokenPipeError):
+        _leave_stdout()
+        return 0
+    if isinstance(error, Exception):
+        return _tell_unforeseen(error)
+    raise error
+
+
+def _interrupt(*_: Any) -> NoReturn:
+    """Treat SIGTERM like Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+def _tell_interrupt(resume: str) -> int:
+    """Tell that the command was interrupted, and how to go on."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would only garble the message
+    hint = f"; finished chunks are kept, to go on: {printable(resume)}" if resume else ""
+    click.echo(f"interrupted{hint}", err=True)
+    return INTERRUPTED
+
+
+def _tell_wrong_usage(error: click.ClickException) -> int:
+    """Print click's message about wrong arguments, made safe to print."""
+    shown = io.StringIO()
+    error.show(shown)
+    click.echo(printable_lines(shown.getvalue()), err=True, nl=False)
+    return error.exit_code
+
+
+def _tell_unforeseen(error: Exception) -> int:
+    """Tell of an exception that no code nearer to it explained: the system's fault, or a bug."""
+    from xpipe.ground.os_errors import last_resort
+
+    told = last_resort(error)
+    if told is not None:
+        _tell(told)
+        _leave_stdout()
+        return told.exit_code
+    _show_traceback(error)
+    click.echo(
+        f"this is a bug in xpipe {__version__} ({type(error).__name__}); please report it with the lines above",
+        err=True,
+    )
+    return XpipeError.exit_code
+
+
+def _tell(error: XpipeError) -> None:
+    """Print an error with all its parts."""
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {error}", err=True)
+
+
+def _show_traceback(error: BaseException) -> None:
+    """Print the traceback of an exception, made safe to print."""
+    import traceback
+
+    click.echo(printable_lines("".join(traceback.format_exception(error)).rstrip()), err=True)
 
 
 @contextlib.contextmanager
 def _flushed() -> Iterator[None]:
-    """A full disk behind `> file` shows inside this block, and not when Python has gone."""
+    """Flush stdout at the end of the block, so that a full disk behind `> file` raises here, not when Python ends."""
     try:
         yield
     except SystemExit:
@@ -125,7 +161,7 @@ def _flushed() -> Iterator[None]:
 
 
 def _leave_stdout() -> None:
-    """What cannot be written any more would be tried again when Python ends, with an exit code of its own."""
+    """Give up what cannot be written to stdout. Python would try again at its end, and change the exit code."""
     with contextlib.suppress(Exception):
         sys.stdout.flush()
         return

@@ -1,4 +1,4 @@
-"""What people read at the end of `xpipe evaluate`. Computes nothing it could be wrong about."""
+"""Tables and sentences at the end of `xpipe evaluate`. Computes no metric."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from xpipe.cli.console import SYNTHETIC, new_console, new_table
-from xpipe.metrics.evaluation import propensity_hint
+from xpipe.metrics.propensity_constants import FAMILIES
 
 TITLES = {
     "precision": "P",
@@ -24,7 +24,7 @@ USUAL_RANKS = (1, 3, 5, 10, 20, 50, 100)
 
 
 def show_evaluation(results: dict[str, Any]) -> None:
-    """Print the metrics with their intervals, the breakdown by label frequency, and what was odd about the rows."""
+    """Print the metrics with their intervals, the figures by label frequency, and sentences about the rows."""
     console = new_console()
     console.print(metrics_table(results))
     if "threshold" in results:
@@ -41,7 +41,7 @@ def show_evaluation(results: dict[str, Any]) -> None:
 
 
 def metrics_table(results: dict[str, Any]) -> Table:
-    """One row a metric, one column a usual rank; with intervals where there are any."""
+    """The table with one row per metric and one column per usual rank, with intervals where there are any."""
     k = results["k"]
     ranks = sorted({rank for rank in USUAL_RANKS if rank <= k} | {k})
     columns = [f"@{rank}" for rank in ranks]
@@ -58,15 +58,17 @@ def metrics_table(results: dict[str, Any]) -> Table:
 
 
 def _cell(value: float, ends: list[float] | None) -> str:
+    """A cell of the table of metrics: the value, and the ends of its interval where it has one."""
     return _percent(value) if ends is None else f"{_percent(value)} ({_percent(ends[0])} to {_percent(ends[1])})"
 
 
 def _percent(value: float) -> str:
+    """A share between 0 and 1 in percent."""
     return f"{100 * value:.2f}"
 
 
 def frequency_table(results: dict[str, Any]) -> Table:
-    """One row for each group of labels, from head to tail."""
+    """The table with one row per group of labels, from the most frequent to the rarest."""
     k = results["k"]
     title = f"labels by frequency in {results['frequency_from']}, most frequent first; metrics at {k} in %"
     numbers = ("labels", "frequency", "true", "predicted", "right", "precision", "recall", "F1", "covered", f"of P@{k}")
@@ -83,7 +85,7 @@ def frequency_table(results: dict[str, Any]) -> Table:
 
 
 def describe_rows(results: dict[str, Any]) -> list[str]:
-    """Sentences about rows and labels that are not as one would wish."""
+    """Sentences about the rows and labels: what was measured, and what was unusual about them."""
     k, empty = results["k"], results["rows_without_labels"]
     treated = "left out" if results["rows_removed"] else "counted as misses"
     lines = [
@@ -103,5 +105,7 @@ def describe_rows(results: dict[str, Any]) -> list[str]:
         ),
     ]
     lines += [sentence for count, sentence in odd if count]
-    hint = propensity_hint(results)
-    return [*lines, hint] if hint else lines
+    if results["propensity"] is None:
+        constants = f"constants (--dataset NAME, or --propensity A B: {FAMILIES})"
+        lines.append(f"no PSP: it needs training labels (--train) and {constants}")
+    return lines

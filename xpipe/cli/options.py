@@ -1,10 +1,13 @@
-"""Options that several commands share."""
+"""Options that several commands share. Holds no command."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 SET_HELP = "Override one value of the pipeline file, e.g. --set group.size=10. May be given several times."
 TEXT_OPTIONS = (
@@ -30,13 +33,15 @@ FOLDER_OPTIONS = (
 )
 
 
-def folder_options(command: Any) -> Any:
+def folder_options(command: F) -> F:
+    """Add the options for reading a folder of any format to a command."""
     for option in reversed(FOLDER_OPTIONS):
         command = option(command)
     return text_options(command)
 
 
-def text_options(command: Any) -> Any:
+def text_options(command: F) -> F:
+    """Add the options for reading text files to a command."""
     for option in reversed(TEXT_OPTIONS):
         command = option(command)
     return command

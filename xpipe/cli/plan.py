@@ -1,4 +1,4 @@
-"""`xpipe plan`: what `run` would do, and why."""
+"""`xpipe plan`: shows what `run` would do, and why. Runs nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How far a run is: bars on a terminal, a line now and then elsewhere, silence on request. All on stderr.
+"""Shows the progress of a run on stderr: bars on a terminal, elsewhere a line now and then, or nothing on request.
 
-Holds no knowledge of stages or clusters, and imports rich only where it draws bars.
+Knows nothing of stages or clusters, and imports rich only where it draws bars.
 
     with Progress() as progress:
         bar = progress.stage("read", total=120, unit="rows")
@@ -25,29 +25,30 @@ EVERY_SECONDS = 10.0  # between two lines of one running stage
 
 
 class Bar:
-    """One running stage. Made by `Progress.stage`; safe to advance from any thread."""
+    """One running stage. `Progress.stage` makes it. Any thread may advance it."""
 
     def __init__(self, progress: Progress, name: str, total: int | None, unit: str):
+        """Start at 0 of `total` units. None: the total is not known yet."""
         self.progress, self.name, self.total, self.unit = progress, name, total, unit
         self.count = 0
         self.started = self.last_line = progress.clock()
         self.ended = False
-        self.task: Any = None  # rich's id of it
+        self.task: Any = None  # its id in rich
 
     def expect(self, more: int) -> None:
-        """Say that so many more units are to come; the first call makes an unknown total known."""
+        """Add units to the total. The first call makes an unknown total known."""
         with self.progress.lock:
             self.total = (self.total or 0) + more
             self.progress.show(self)
 
     def advance(self, n: int = 1) -> None:
-        """Say that n more units are done."""
+        """Add n units to those that are done."""
         with self.progress.lock:
             self.count += n
             self.progress.show(self)
 
     def done(self, text: str = "") -> None:
-        """End the stage; a second call does nothing."""
+        """End the stage, with an optional text. A second call does nothing."""
         self.progress.end(self, text)
 
     def figures(self) -> str:
@@ -64,14 +65,16 @@ class Bar:
 
 
 class Progress:
-    """Shows stages, notes and warnings. mode "auto" draws bars when the stream is a terminal, else writes lines.
+    """Shows stages, notes and warnings.
 
-    clock: seconds, for tests; stream: stderr unless told.
+    mode: "rich" draws bars, "plain" writes lines, "quiet" writes warnings only, and "auto" draws bars on a terminal and
+    writes lines elsewhere. stream: by default stderr. clock: for tests.
     """
 
     def __init__(
         self, mode: Mode = "auto", *, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
     ):
+        """Show nothing yet. Raises ValueError for an unknown mode."""
         if mode not in ("auto", "quiet", "plain", "rich"):
             raise ValueError(f"mode must be auto, quiet, plain or rich, got {mode!r}")
         self.stream = stream if stream is not None else sys.stderr
@@ -85,15 +88,17 @@ class Progress:
         self._heartbeat: threading.Thread | None = None
 
     def __enter__(self) -> Progress:
+        """Start to show the progress."""
         if self.mode == "rich":
             self._rich = _rich_progress(self.stream)
             self._rich.start()
-        elif self.mode == "plain":  # a stage whose chunks take minutes is still seen to be alive
+        elif self.mode == "plain":  # lines at regular times show that a stage with long chunks is alive
             self._heartbeat = threading.Thread(target=self._beat, name="xpipe-progress", daemon=True)
             self._heartbeat.start()
         return self
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        """End all stages that are still running; after an exception, as not finished."""
         self._stop.set()
         if self._heartbeat is not None:
             self._heartbeat.join()
@@ -104,7 +109,7 @@ class Progress:
             self._rich = None
 
     def stage(self, name: str, total: int | None = None, unit: str = "rows") -> Bar:
-        """Start a stage; total None means not known yet, 0 that there is nothing to do."""
+        """Start a stage. total: None if it is not known yet, 0 if there is nothing to do. unit: what it counts."""
         bar = Bar(self, name, total, unit)
         with self.lock:
             self.bars.append(bar)
@@ -115,7 +120,7 @@ class Progress:
         return bar
 
     def show(self, bar: Bar) -> None:
-        """Bring a bar's line up to date; without a terminal at most every ten seconds."""
+        """Update the line of a bar. Without a terminal, a line is written at most every ten seconds."""
         with self.lock:
             if bar.ended:
                 return
@@ -126,7 +131,7 @@ class Progress:
                 self._write(f"{bar.name}: {bar.figures()}")
 
     def end(self, bar: Bar, text: str = "", finished: bool = True) -> None:
-        """Close a stage with its figures and an optional text."""
+        """End a stage with a line of its figures and an optional text."""
         with self.lock:
             if bar.ended:
                 return
@@ -139,25 +144,27 @@ class Progress:
                 self._write(f"{bar.name}: {state}, {bar.figures()}" + (f"; {text}" if text else ""))
 
     def note(self, text: str) -> None:
-        """Something worth a line; not in quiet mode."""
+        """Write a line, except in quiet mode."""
         if self.mode != "quiet":
             self._write(text)
 
     def warn(self, text: str) -> None:
-        """Something the user should know, in every mode."""
+        """Write a warning, in every mode."""
         self._write(f"warning: {text}", style="yellow")
 
     def tick(self) -> None:
-        """Show every running stage whose line is due."""
+        """Update the lines of all running stages."""
         with self.lock:
             for bar in self.bars:
                 self.show(bar)
 
     def _beat(self) -> None:
+        """Update the lines at regular times, until the progress ends."""
         while not self._stop.wait(EVERY_SECONDS):
             self.tick()
 
     def _write(self, text: str, style: str | None = None) -> None:
+        """Write text, made safe to print."""
         text = printable_lines(text)
         with self.lock:
             try:
@@ -167,10 +174,11 @@ class Progress:
                     self.stream.write(text + "\n")
                     self.stream.flush()
             except (OSError, ValueError):
-                pass  # a closed stderr is no reason to stop hours of work
+                pass  # a closed stderr must not stop a run
 
 
 def _rich_progress(stream: TextIO) -> Any:
+    """The bars of rich, with our columns."""
     from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as RichProgress
     from rich.text import Text
@@ -181,6 +189,7 @@ def _rich_progress(stream: TextIO) -> Any:
         """Count and rate in the stage's own unit."""
 
         def render(self, task: Any) -> Text:
+            """The text of the column for a bar."""
             total = "" if task.total is None else f"/{task.total:,.0f}"
             rate = f"  {task.speed:,.0f}/s" if task.speed else ""
             return Text(f"{task.completed:,.0f}{total} {task.fields['unit']}{rate}")

@@ -1,6 +1,8 @@
-"""`xpipe run`: a pipeline file, or every combination of one with a `matrix`."""
+"""`xpipe run`: runs a pipeline file, or every combination of one with a `matrix`. Holds no stage."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
@@ -12,7 +14,7 @@ from xpipe.cli.options import SET_HELP
 @click.argument("pipeline")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=SET_HELP)
 @click.pass_obj
-def run(options: dict, pipeline: str, overrides: tuple[str, ...]) -> None:
+def run(options: dict[str, Any], pipeline: str, overrides: tuple[str, ...]) -> None:
     """Run a pipeline file; what is finished already is not done again."""
     from xpipe import config
     from xpipe.cli import run_tables

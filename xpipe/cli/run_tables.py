@@ -1,8 +1,9 @@
-"""Tables and lines people read at the end of a command. Computes nothing it could be wrong about."""
+"""Tables and lines that commands print at their end. Computes no figures."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -10,34 +11,43 @@ from xpipe.cli.console import SYNTHETIC, new_console, new_table
 from xpipe.ground.quantities import format_bytes, format_seconds
 from xpipe.stages import STAGES
 
+if TYPE_CHECKING:
+    from xpipe.cli.examination import Check
+    from xpipe.engine.decide import Decision
+    from xpipe.engine.pipeline import Pipeline
+    from xpipe.engine.prune import Removed
+    from xpipe.formats.checking import CheckReport
+
 
 def _mark(ok: bool | None, no: str, unknown: str) -> Text:
+    """A cell that says whether something is as it should be: ok, or the word `no`, or the word `unknown`."""
     return Text(unknown) if ok is None else Text("ok", style="green") if ok else Text(no, style="red")
 
 
-def show_results(results: dict) -> None:
-    """The table at the end of a run, then where the datasets are and what is in them."""
+def _show_heads(summary: dict[str, Any]) -> None:
+    """Print the table of stage verify."""
+    from xpipe.cli.verify_tables import show_heads
+
+    show_heads(summary)
+
+
+def _show_models(summary: dict[str, Any]) -> None:
+    """Print the table of stage evaluate."""
+    from xpipe.cli.model_tables import models_table
+
+    new_console().print(models_table(summary))
+
+
+STAGE_TABLES: Mapping[str, Callable[[dict[str, Any]], None]] = {"verify": _show_heads, "evaluate": _show_models}
+
+
+def show_results(results: dict[str, Any]) -> None:
+    """Print the results of a run: the table of its stages, the tables of single stages, and its outputs."""
+    _show_stages(results)
+    for stage in results["stages"]:
+        if stage["stage"] in STAGE_TABLES:
+            STAGE_TABLES[stage["stage"]](stage["summary"])
     console = new_console()
-    numbers = ("rows", "seconds", "peak memory")
-    columns = ("stage", "status", "rows", "seconds", "peak memory", "what")
-    table = new_table(*columns, numbers=numbers, title=results["name"])
-    for stage in results["stages"]:
-        summary = stage["summary"]
-        peak = format_bytes(stage["peak_memory"]) if stage.get("peak_memory") else "-"
-        rows = f"{summary['rows']:,}" if "rows" in summary else "-"
-        table.add_row(
-            stage["stage"], stage["status"], rows, f"{stage['seconds']:.1f}", peak, describe(stage["stage"], summary)
-        )
-    console.print(table)
-    for stage in results["stages"]:
-        if stage["stage"] == "verify":
-            from xpipe.cli.verify_tables import show_heads
-
-            show_heads(stage["summary"])
-        if stage["stage"] == "evaluate":
-            from xpipe.cli.model_tables import models_table
-
-            console.print(models_table(stage["summary"]))
     if results["synthetic"]:
         console.print(SYNTHETIC, style="bold yellow")
     for name, output in results["outputs"].items():
@@ -49,12 +59,28 @@ def show_results(results: dict) -> None:
     console.print(f"{ending} in {format_seconds(results['seconds'])}; details: {results['out']}/results.json")
 
 
-def describe(stage: str, summary: dict) -> str:
-    """One line about what a stage made, in its own words."""
+def _show_stages(results: dict[str, Any]) -> None:
+    """Print one row per stage of a run: its status, rows, time and memory, and what it made."""
+    numbers = ("rows", "seconds", "peak memory")
+    columns = ("stage", "status", "rows", "seconds", "peak memory", "what")
+    table = new_table(*columns, numbers=numbers, title=results["name"])
+    for stage in results["stages"]:
+        summary = stage["summary"]
+        peak = format_bytes(stage["peak_memory"]) if stage.get("peak_memory") else "-"
+        rows = f"{summary['rows']:,}" if "rows" in summary else "-"
+        table.add_row(
+            stage["stage"], stage["status"], rows, f"{stage['seconds']:.1f}", peak, describe(stage["stage"], summary)
+        )
+    new_console().print(table)
+
+
+def describe(stage: str, summary: dict[str, Any]) -> str:
+    """One line about what a stage made, which the stage itself words."""
     return next((known.describe(summary) for known in STAGES if known.name == stage), "")
 
 
-def show_plan(pipeline: Any, decisions: list, title: str | None = None) -> None:
+def show_plan(pipeline: Pipeline, decisions: Sequence[Decision], title: str | None = None) -> None:
+    """Print one row per step of a plan. title: by default the name of the pipeline."""
     console = new_console()
     table = new_table(
         "stage", "status", "rows", "memory a worker", "why", numbers=("rows", "memory a worker"),
@@ -72,7 +98,8 @@ def show_plan(pipeline: Any, decisions: list, title: str | None = None) -> None:
     console.print(table)
 
 
-def show_check(report: Any) -> None:
+def show_check(report: CheckReport) -> None:
+    """Print how a folder compares with published statistics."""
     console = new_console()
     console.print(report.layout_sentence)
     if report.synthetic:
@@ -85,18 +112,21 @@ def show_check(report: Any) -> None:
 
 
 def _figure(value: Any) -> str:
+    """A figure of a table: numbers with separators, "-" for None."""
     if value is None:
         return "-"
     return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def show_written(paths: list[str]) -> None:
+def show_written(paths: Sequence[str]) -> None:
+    """Print the files that were written."""
     console = new_console()
     for path in paths:
         console.print(f"wrote {path}")
 
 
-def show_synth(name: str, out: str, facts: dict) -> None:
+def show_synth(name: str, out: str, facts: Mapping[str, Any]) -> None:
+    """Print what stand-in was written, and what is known about it."""
     console = new_console()
     console.print(f"SYNTHETIC stand-in of {name} written to {out}", style="bold yellow")
     for key, value in facts.items():
@@ -104,7 +134,8 @@ def show_synth(name: str, out: str, facts: dict) -> None:
             console.print(f"  {key.replace('_', ' ')}: {_figure(value)}")
 
 
-def show_cleaned(removed: list, dry_run: bool) -> None:
+def show_cleaned(removed: Sequence[Removed], dry_run: bool) -> None:
+    """Print what was removed from a store, or would be."""
     console = new_console()
     for item in removed:
         console.print(
@@ -114,7 +145,8 @@ def show_cleaned(removed: list, dry_run: bool) -> None:
     console.print(f"{len(removed)} stages, {total} (files that a run's folder still links to stay on disk)")
 
 
-def show_doctor(checks: list) -> None:
+def show_doctor(checks: Sequence[Check]) -> None:
+    """Print one row per check of the machine."""
     console = new_console()
     table = new_table("check", "", "found", "advice")
     for item in checks:

@@ -1,4 +1,4 @@
-"""`xpipe show`: the results of a run, again."""
+"""`xpipe show`: shows the results of a run again. Computes nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""`xpipe synth`: a stand-in of a dataset."""
+"""`xpipe synth`: writes a stand-in of a dataset. Holds no generator."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
@@ -10,12 +12,12 @@ import click
 @click.argument("out")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.pass_obj
-def synth(options: dict, name: str, out: str, seed: int) -> None:
+def synth(options: dict[str, Any], name: str, out: str, seed: int) -> None:
     """Write a stand-in of the dataset NAME (e.g. eurlex-4k) to the folder OUT."""
     from xpipe.cli import run_tables
     from xpipe.cli.progress import Progress
     from xpipe.engine.places import check_folder
-    from xpipe.synth.stand_in import plan_pieces, synthesize
+    from xpipe.synth import plan_pieces, synthesize
 
     check_folder("OUT", out)
     with Progress(mode=options["progress"]) as progress:

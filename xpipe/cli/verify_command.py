@@ -1,6 +1,6 @@
-"""`xpipe verify` from files to files: reads, verifies, writes, and says what to show.
+"""`xpipe verify`, from files to files: reads, verifies, and writes verdicts.
 
-Holds no mathematics and no printing.
+Holds no proofs and prints nothing itself: it returns the function that prints.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from xpipe.argmaxability.explanation import explain
-from xpipe.argmaxability.head import check_sets, distinct_sets
-from xpipe.argmaxability.label_sets import read_label_sets
-from xpipe.argmaxability.layer import NONE, read_layer
+from xpipe.argmaxability.layer_files import read_layer
+from xpipe.argmaxability.options import NO_BIAS, Radius
+from xpipe.argmaxability.sets import check_sets, distinct_sets
 from xpipe.argmaxability.summary import summarise, worst_sets
 from xpipe.argmaxability.verdicts import UNARGMAXABLE, write_verdicts
-from xpipe.argmaxability.verification import Radius, verify
+from xpipe.argmaxability.verification import verify
 from xpipe.cli.progress import Progress
 from xpipe.cli.verify_tables import show_conflicts, show_sentence, show_verdicts
 from xpipe.errors import ConfigError, DataError
@@ -41,16 +41,17 @@ def verify_files(
     no_bias: bool = False,
     **reading: Any,
 ) -> tuple[Callable[[], None], bool]:
-    """(what prints the tables, whether all sets are argmaxable). The verdicts are in `out` when it returns."""
-    from xpipe.formats import read_names
+    """Verify label sets, and write the verdicts to `out`.
 
-    if not out.endswith(".parquet"):
-        raise ConfigError(f"verdicts are written as Parquet, not to {out!r}", fix="--out verdicts.parquet")
-    if no_bias and (bias or bias_key):
-        raise ConfigError("a bias is both given and left out", fix="leave out --no-bias, or --bias and --bias-key")
-    W, shift, told = read_layer(weights, key, NONE if no_bias else bias, bias_key)
+    Returns a function that prints the tables, and whether all sets are argmaxable. The arguments are the options of
+    the command.
+    """
+    from xpipe.formats import read_labels, read_names
+
+    _check_options(out, no_bias, bias, bias_key)
+    W, shift, told = read_layer(weights, key, NO_BIAS if no_bias else bias, bias_key)
     named = read_names(names, count=len(W)).names if names else None
-    Y = read_label_sets(sets, **reading)
+    Y = read_labels(sets, **reading)
     indptr, indices = check_sets(Y, len(W))
     if len(indptr) == 1:
         raise DataError("there are no label sets", where=sets, fix="give a file with at least one row")
@@ -69,8 +70,17 @@ def verify_files(
     n_unargmaxable = int((verdicts.codes == UNARGMAXABLE).sum())
 
     def show() -> None:
+        """Print the tables."""
         show_sentence(told)
         show_verdicts(summarise(verdicts, np.diff(indptr)), eps, n_distinct, seconds, out, exact=radius == "exact")
         show_conflicts(conflicts, n_unargmaxable - sum(count for _, count in worst))
 
     return show, bool(verdicts.argmaxable.all())
+
+
+def _check_options(out: str, no_bias: bool, bias: str | None, bias_key: str | None) -> None:
+    """Raise ConfigError for options that cannot be right, before anything is read."""
+    if not out.endswith(".parquet"):
+        raise ConfigError(f"verdicts are written as Parquet, not to {out!r}", fix="--out verdicts.parquet")
+    if no_bias and (bias or bias_key):
+        raise ConfigError("a bias is both given and left out", fix="leave out --no-bias, or --bias and --bias-key")

@@ -1,6 +1,8 @@
-"""The tables and sentences at the end of `xpipe verify` and of runs that verify. Computes nothing it may get wrong."""
+"""Tables and sentences at the end of `xpipe verify`, and of runs that verify. Computes no figures but shares."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from rich.text import Text
 
@@ -12,7 +14,7 @@ from xpipe.ground.quantities import format_seconds
 
 
 def show_sentence(sentence: str) -> None:
-    """A line of text, nothing where it is empty. It may name what others named: no markup, no escape codes."""
+    """Print a line of text, made safe to print; nothing where it is empty."""
     if sentence:
         new_console().print(Text(printable(sentence)))
 
@@ -20,7 +22,7 @@ def show_sentence(sentence: str) -> None:
 def show_verdicts(
     lines: list[Line], eps: float, n_distinct: int, seconds: float, out: str, *, exact: bool = False
 ) -> None:
-    """The table of verdicts; exact: exact radii were asked for, so say how many were not reached."""
+    """Print the table of verdicts. exact: exact radii were asked for, so the table also counts those not reached."""
     console = new_console()
     radius = [f"radius p{percent}" for percent in PERCENTILES]
     above, one = f"radius > {eps:g}", "radius >= 1"
@@ -44,8 +46,8 @@ def show_verdicts(
     show_sentence(f"{took}; verdicts: {out}")
 
 
-def show_heads(summary: dict) -> None:
-    """A line a head of what stage verify found: how many rows of the split it can produce, and how narrowly."""
+def show_heads(summary: dict[str, Any]) -> None:
+    """Print what stage verify found, one row per head: how many rows of the split it can produce, and their radius."""
     above, one = f"radius > {summary['eps']:g}", "radius >= 1"
     has_dft = any("dft" in head for head in summary["heads"])
     numbers = ("inputs", "sets", above, one, "never", "undecided", "median radius", *(["by sign changes"] * has_dft))
@@ -70,11 +72,16 @@ def show_heads(summary: dict) -> None:
 
 
 def _share(count: int, total: int) -> str:
+    """A count, and its share of the total."""
     return f"{count:,} ({count / total:.1%})" if total else "0"
 
 
 def show_conflicts(conflicts: list[tuple[int, int, int, Explanation]], more: int) -> None:
-    """Why sets are unargmaxable: (row, active labels, rows with the same set, the conflict); more: sets not shown."""
+    """Print why sets are unargmaxable.
+
+    conflicts: for each set, its row, its number of active labels, how many rows have the same set, and the explanation.
+    more: the number of unargmaxable sets that are not shown.
+    """
     console = new_console()
     for row, n_labels, count, conflict in conflicts:
         times = f", {count:,} times" if count > 1 else ""

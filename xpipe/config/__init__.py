@@ -1,4 +1,7 @@
-"""Pipeline files: YAML with line numbers, checked against what stages take; mistakes come with close matches."""
+"""Pipeline files: YAML with line numbers, checked against the parameters of stages; mistakes come with close matches.
+
+Holds no parameters of a stage: each stage declares its own.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Mistakes in a pipeline file, all in one sentence form: what a key must be, what it is, and a close match.
+"""The wording of mistakes in a pipeline file. One form for all: what a key must be, what it is, and a close match.
 
 Reads no YAML and knows no particular section.
 """
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -14,6 +13,9 @@ from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origi
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from xpipe.ground.close_match import did_you_mean
 
 LONGEST_VALUE = 60  # characters of a wrong value that a message repeats
 
@@ -21,20 +23,23 @@ KeyPath = tuple[str | int, ...]
 
 
 class Notes(Protocol):
-    """Who keeps the mistakes of a file: `yaml_lines.Draft`."""
+    """Collects the mistakes of a file. `yaml_lines.Draft` does. told: the keys that have a mistake already."""
 
     told: set[KeyPath]
 
-    def place(self, path: KeyPath) -> str: ...
+    def place(self, path: KeyPath) -> str:
+        """Where a key is written."""
+        ...
 
-    def mistake(self, place: str, path: KeyPath, text: str) -> None: ...
+    def mistake(self, place: str, path: KeyPath, text: str) -> None:
+        """Add a mistake."""
 
 
 def explain(error: ValidationError, model: type[BaseModel], draft: Notes) -> None:
-    """Note one sentence a wrong key: what it must be, what it is, and a close match."""
+    """Add one sentence per wrong key to the draft: what it must be, what it is, and a close match."""
     for detail in error.errors(include_url=False):
         path, kind, owner = resolve(detail["loc"], model)
-        if path in draft.told:  # each member of a union complains; a value YAML cannot hold is missed again here
+        if path in draft.told:  # told before: by another member of a union, or when the YAML was read
             continue
         if detail["type"] == "extra_forbidden":
             text = _unknown_key(str(path[-1]), owner, model)
@@ -46,19 +51,21 @@ def explain(error: ValidationError, model: type[BaseModel], draft: Notes) -> Non
 
 
 def _unknown_key(key: str, owner: type[BaseModel], model: type[BaseModel]) -> str:
+    """What to say of a key that its section does not have. owner: the section. model: the whole pipeline."""
     known = {name: name for name in owner.model_fields}
-    if owner is model:  # a key of some section may stand a level too high
+    if owner is model:  # the key may belong into a section, one level deeper
         inner = {key: f"{name}.{key}" for name, section in sections_of(model).items() for key in section.model_fields}
         known = inner | known
     return f"must be one of the keys {', '.join(owner.model_fields)}{close(key, known)}"
 
 
-def _wrong_value(detail: Any, kind: Any) -> str:
+def _wrong_value(detail: ErrorDetails, kind: Any) -> str:
+    """What to say of a wrong value. detail: pydantic's description of the error. kind: the type of the key."""
     given, wanted, known = detail["input"], f"must be {in_words(kind)}", literals(kind)
-    if detail["type"] == "value_error":  # a validator's own words; they may name the allowed values
+    if detail["type"] == "value_error":  # the words of a validator, which may name the allowed values
         wanted = str(detail["ctx"]["error"])
         known = re.findall(r"[a-z]{3,}", wanted)
-        if not wanted.startswith("must "):  # of a whole section, which need not be repeated
+        if not wanted.startswith("must "):  # about a whole section, whose value is not repeated
             return f"is not right: {wanted}"
     elif wanted == "must be ":
         wanted = f"is not right: {detail['msg']}"
@@ -78,11 +85,15 @@ def flags(values: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, bool]]:
 
 
 def literals(kind: Any) -> list[Any]:
+    """The values that a type names one by one."""
     return [value for part in _parts(kind) if get_origin(part) is Literal for value in get_args(part)]
 
 
 def resolve(loc: tuple[str | int, ...], model: type[BaseModel]) -> tuple[KeyPath, Any, type[BaseModel]]:
-    """The part of a pydantic location that is a path in the file, the type wanted there, and the model that owns it."""
+    """Follow a location of pydantic. Returns the path in the file, the type of that key, and the section that has it.
+
+    A location may end in names that are no keys of the file, such as those of the members of a union.
+    """
     path: list[str | int] = []
     kind: Any = model
     owner = model
@@ -98,12 +109,12 @@ def resolve(loc: tuple[str | int, ...], model: type[BaseModel]) -> tuple[KeyPath
             path.append(step)
             kind = next((get_args(part)[0] for part in _parts(kind) if get_args(part)), None)
         else:
-            break  # the name of a union's member: no key of the file
+            break  # the name of a union's member
     return tuple(path), kind, owner
 
 
 def _parts(kind: Any) -> list[Any]:
-    """The members of a type: fields and Annotated opened, unions taken apart, None left out."""
+    """The members of a type: of a union each member, without None; of a field or Annotated the type inside."""
     if isinstance(kind, FieldInfo):
         return _parts(kind.annotation)
     if get_origin(kind) is Annotated:
@@ -114,10 +125,12 @@ def _parts(kind: Any) -> list[Any]:
 
 
 def _model_in(kind: Any) -> type[BaseModel] | None:
+    """The section that a type allows; None where it allows none."""
     return next((part for part in _parts(kind) if isinstance(part, type) and issubclass(part, BaseModel)), None)
 
 
 def sections_of(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
+    """The sections of a model, by their keys."""
     return {name: inner for name, field in model.model_fields.items() if (inner := _model_in(field)) is not None}
 
 
@@ -126,43 +139,52 @@ _LIMITS = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"
 
 
 def in_words(kind: Any) -> str:
-    """What a type allows, in words (a field's description where it has one); empty for types without words here."""
+    """What a type allows, in words. A field's description is used where it has one. "" for types without words here."""
     if isinstance(kind, FieldInfo) and kind.description:
         return kind.description
+    limits = _limits_of(kind)
+    found = [_part_in_words(part, limits) for part in _parts(kind)]
+    return " or ".join(found) if all(found) else ""
+
+
+def _limits_of(kind: Any) -> str:
+    """The limits of a number in words, such as " of at least 1"."""
     rules = [kind, *get_args(kind)[1:]] if get_origin(kind) is Annotated else [kind]
     rules = [rule for outer in rules for rule in getattr(outer, "metadata", [outer])]
-    limits = " and".join(
+    return " and".join(
         f" {words} {getattr(rule, name)}" for rule in rules for name, words in _LIMITS.items() if hasattr(rule, name)
     )
-    found = []
-    for part in _parts(kind):
-        inner = _model_in(part)
-        if get_origin(part) is Literal:
-            found.append(f"one of {', '.join(str(value) for value in get_args(part))}")
-        elif inner is not None:
-            found.append(f"a section with the keys {', '.join(inner.model_fields)}")
-        elif get_origin(part) in (list, tuple, set) and get_args(part):
-            found.append(f"a list, each {in_words(get_args(part)[0])}")
-        elif part in _WORDS:
-            found.append(_WORDS[part] + (limits if part in (int, float) else ""))
-        else:
-            return ""
-    return " or ".join(found)
+
+
+def _part_in_words(part: Any, limits: str) -> str:
+    """What one member of a type allows, in words; "" for types without words here."""
+    inner = _model_in(part)
+    if get_origin(part) is Literal:
+        return f"one of {', '.join(str(value) for value in get_args(part))}"
+    if inner is not None:
+        return f"a section with the keys {', '.join(inner.model_fields)}"
+    if get_origin(part) in (list, tuple, set) and get_args(part):
+        return f"a list, each {in_words(get_args(part)[0])}"
+    if part in _WORDS:
+        return _WORDS[part] + (limits if part in (int, float) else "")
+    return ""
 
 
 def named(path: KeyPath) -> str:
+    """A key as a message names it: `group.size`."""
     dotted = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
     return f"`{dotted}`" if dotted else "the pipeline"
 
 
 def shown(value: Any) -> str:
+    """A wrong value as a message repeats it, cut where it is long."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     text = text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."
     return repr(text) if isinstance(value, str) else text
 
 
 def close(word: str, known: Iterable[Any]) -> str:
-    """A "did you mean" for a mistyped word, or nothing. A dict of known words says what to suggest for each."""
-    by_lower = {str(name).lower(): known[name] if isinstance(known, dict) else name for name in known}
-    near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.65)
-    return f"; did you mean `{by_lower[near[0]]}`?" if near else ""
+    """A "did you mean" for a mistyped word, or "". known: the words; a dict gives the suggestion for each word."""
+    suggested = {str(name): known[name] if isinstance(known, dict) else name for name in known}
+    hint = did_you_mean(word, suggested, cutoff=0.65, plain=str.lower, shown=lambda name: f"`{suggested[name]}`")
+    return f"; {hint}" if hint else ""

@@ -1,10 +1,10 @@
-"""Pipeline files: YAML and `--set` overrides in, one checked Pipeline out, or every mistake at once with its line.
+"""Pipeline files: turns YAML and `--set` overrides into a checked Pipeline, or lists every mistake with its line.
 
-Holds no parameter of any stage (each stage declares its own) and no wiring of artifacts (`wiring` does that); reading
-YAML is `yaml_lines`, the wording of mistakes `mistakes`.
+Holds no parameter of any stage (each stage declares its own) and no wiring of artifacts (`engine.wiring`). `yaml_lines`
+reads the YAML, `mistakes` words the mistakes.
 
-A pipeline file holds choices, not machines: relative paths in it are relative to the current directory, as on the
-command line. A section that is named but empty (`emit:`) is on with its defaults; `emit: null` switches it off.
+A pipeline file holds choices and no machine paths. Relative paths in it start in the current folder, as on the command
+line. A section that is named but empty (`emit:`) is on, with its defaults; `emit: null` switches it off.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from xpipe.stages import STAGES, Params, Stage
 
 
 class Pipeline(Params):
-    """A checked pipeline: what every pipeline has, plus one section a stage (None where the stage is off)."""
+    """A checked pipeline: what every pipeline has, and one section per stage (None where the stage is off)."""
 
-    stages: ClassVar[tuple[Stage, ...]] = STAGES  # what its sections are of, in the order of the data
+    stages: ClassVar[tuple[Stage, ...]] = STAGES  # the stages of its sections, in the order of the data
 
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
@@ -44,13 +44,15 @@ class Pipeline(Params):
     @field_validator("cluster", mode="before")
     @classmethod
     def _short_cluster(cls, given: Any) -> Any:
+        """Take the short form `cluster: local` for `cluster: {kind: local}`."""
         return {"kind": given} if isinstance(given, str) else given
 
     @model_validator(mode="after")
     def _fill_folders(self) -> Self:
+        """Fill in the folders that are not given, and refuse a store that is the same folder as `out`."""
         out = self.out or f"runs/{self.name}"
         beside = os.path.dirname(out.rstrip("/"))
-        if "://" in out and "://" not in beside:  # a bucket has nothing beside it that is ours
+        if "://" in out and "://" not in beside:  # what lies beside a bucket is not ours
             beside = out.rstrip("/")
         store = self.store or os.path.join(beside, ".store")
         if os.path.normpath(store) == os.path.normpath(out):
@@ -58,6 +60,10 @@ class Pipeline(Params):
         object.__setattr__(self, "out", out)  # frozen for everybody else
         object.__setattr__(self, "store", store)
         return self
+
+    def to_json(self) -> dict[str, Any]:
+        """All settings that are not null, as plain JSON values."""
+        return self.model_dump(mode="json", exclude_none=True)
 
 
 @functools.cache
@@ -72,28 +78,70 @@ def pipeline_model(stages: tuple[Stage, ...] = STAGES) -> type[Pipeline]:
 def load(path: str | os.PathLike[str], overrides: Sequence[str] = (), stages: tuple[Stage, ...] = STAGES) -> Pipeline:
     """Read and check a pipeline file.
 
-    overrides: texts such as "group.size=10"; the value is YAML, the last one wins, sections are made where missing.
-    Raises ConfigError that lists every mistake of file and overrides with its place and close matches.
+    Parameters
+    ----------
+    path : str or path
+        The pipeline file.
+    overrides : sequence of str
+        Settings such as "group.size=10" that replace values of the file. The value is YAML. The last one wins, and
+        sections are made where they are missing.
+    stages : tuple of Stage
+        The stages whose sections the file may have.
+
+    Returns
+    -------
+    Pipeline
+        The checked pipeline.
+
+    Raises
+    ------
+    ConfigError
+        If anything is wrong. It lists every mistake of the file and the overrides, with its place and close matches.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from xpipe import config
+    >>> _ = Path("first.yaml").write_text("name: first\\ndata: {dir: data/tiny}")
+    >>> pipeline = config.load("first.yaml", ["seed=3"])
+    >>> pipeline.name, pipeline.seed, pipeline.data.dir
+    ('first', 3, 'data/tiny')
     """
     model = pipeline_model(stages)
     draft = Draft(sections_of(model))
     draft.read(path)
     for text in overrides:
         draft.override(text)
-    for key_path, flag in flags(draft.values):  # pydantic takes true for 1 in a Literal
+    _note_wrong_flags(draft, model)
+    pipeline = _checked(draft, model)
+    if pipeline is None or draft.mistakes:
+        raise _all_mistakes(draft, os.fspath(path))
+    return pipeline
+
+
+def _note_wrong_flags(draft: Draft, model: type[Pipeline]) -> None:
+    """Note every true or false that is given instead of a number: pydantic takes true for 1 in a Literal."""
+    for key_path, flag in flags(draft.values):
         kind = resolve(key_path, model)[1]
         allowed = literals(kind)
         if allowed and not any(flag is value for value in allowed):
             draft.mistake(draft.place(key_path), key_path, f"must be {in_words(kind)}, got {shown(flag)}")
+
+
+def _checked(draft: Draft, model: type[Pipeline]) -> Pipeline | None:
+    """The values of a draft as a pipeline. Where pydantic finds mistakes, they are noted in the draft: then None."""
+    given = {key: value for key, value in draft.values.items() if value is not None}  # null: as if not written
     try:
         # JSON mode with strict: `true` is no number and "4" no integer, while lists still fit tuples
-        given = {key: value for key, value in draft.values.items() if value is not None}  # null: as if not written
-        pipeline = model.model_validate_json(json.dumps(given), strict=True)
+        return model.model_validate_json(json.dumps(given), strict=True)
     except ValidationError as error:
         explain(error, model, draft)
-    if not draft.mistakes:
-        return pipeline
+        return None
+
+
+def _all_mistakes(draft: Draft, path: str) -> ConfigError:
+    """The error that lists all mistakes of a draft, in the order of the file."""
     count = f"{len(draft.mistakes)} mistakes" if len(draft.mistakes) > 1 else "a mistake"
     lines = "".join(f"\n  {place}: {text}" for place, text in sorted(draft.mistakes, key=file_order))
-    fix = f"correct the above; `xpipe plan {os.fspath(path)}` checks without running"
-    raise ConfigError(f"the pipeline {os.fspath(path)} has {count}:{lines}", fix=fix)
+    fix = f"correct the above; `xpipe plan {path}` checks without running"
+    return ConfigError(f"the pipeline {path} has {count}:{lines}", fix=fix)

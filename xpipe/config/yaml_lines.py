@@ -1,6 +1,6 @@
 """The YAML of a pipeline file and its overrides, with the place of every value. Checks no value against its section.
 
-YAML is read by the plain rules of version 1.2: only true/false are booleans, so `no` and `on` stay texts.
+YAML is read by the rules of version 1.2: only true and false are booleans, so `no` and `on` are texts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Place = Callable[[yaml.Node], str]
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes only. Implicit types are those of YAML 1.2."""
+    """Reads YAML into nodes. The types of plain values are those of YAML 1.2."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 
@@ -40,7 +40,7 @@ for _kind, _pattern, _first in (
 
 
 def _compose(text: str, name: str) -> yaml.Node | None:
-    """The one document of a text as nodes, or a ConfigError with name:line:column."""
+    """The node of a text's only document. Raises ConfigError with name:line:column. name: the file, for messages."""
     what = "the pipeline is not YAML"
     try:
         return yaml.compose(text, Loader=_Loader)
@@ -62,37 +62,31 @@ def _compose(text: str, name: str) -> yaml.Node | None:
 
 
 def file_order(mistake: tuple[str, str]) -> tuple[bool, int]:
-    """File first, by line; then overrides as given."""
+    """The key by which mistakes are sorted: those of the file by line, then those of overrides, as given."""
     override = mistake[0].startswith("--set ")
     return override, 0 if override else int(mistake[0].rpartition(":")[2])
 
 
 class Draft:
-    """The values of a file and its overrides before they are checked, and where each was written."""
+    """The values of a file and its overrides before they are checked, and where each was written.
+
+    places: for each key, "file:line" or "--set key=value". mistakes: pairs of a place and a sentence. told: the keys
+    that have a mistake.
+    """
 
     def __init__(self, sections: Collection[str]):
+        """Begin with no values. sections: the keys that are sections."""
         self.sections = sections
         self.values: dict[str, Any] = {}
-        self.places: dict[KeyPath, str] = {}  # "file:line" or "--set key=value"
-        self.mistakes: list[tuple[str, str]] = []  # place, sentence
+        self.places: dict[KeyPath, str] = {}
+        self.mistakes: list[tuple[str, str]] = []
         self.told: set[KeyPath] = set()
         self.nodes = 0
 
     def read(self, path: str | os.PathLike[str]) -> None:
-        """Take the values of a file; raises at once only for what is no mapping of YAML at all."""
+        """Take the values of a file. Raises ConfigError at once only where the file is no mapping of YAML."""
         name = os.fspath(path)
-        try:
-            text = Path(path).read_bytes().decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            where = f"{name}:{error.object.count(10, 0, error.start) + 1}"  # 10: newline
-            fix = "save it as UTF-8"
-            raise ConfigError("the pipeline is not UTF-8 text", where=where, why=str(error), fix=fix) from None
-        except OSError as error:
-            near = close(Path(path).name, [other.name for other in Path(path).parent.glob("*.y*ml")])
-            why = f"{error.strerror or error}{near}"
-            fix = "give the path of a pipeline file, such as pipelines/tiny.yaml"
-            raise ConfigError("the pipeline cannot be read", where=name, why=why, fix=fix) from None
-        node = _compose(text, name)
+        node = _compose(_read_text(Path(path), name), name)
         if not isinstance(node, yaml.MappingNode):
             what = "is empty" if node is None or not node.value else "must be a mapping of keys to values"
             where = f"{name}:{node.start_mark.line + 1 if node else 1}"
@@ -100,7 +94,7 @@ class Draft:
         self.values = self._take(node, (), lambda node: f"{name}:{node.start_mark.line + 1}")
 
     def override(self, text: str) -> None:
-        """Put one `key.path=value` over the values."""
+        """Set one value by a text such as "group.size=10"."""
         place = f"--set {text}"
         dotted, equals, value = text.partition("=")
         path = tuple(dotted.strip().split("."))
@@ -112,6 +106,18 @@ class Draft:
         except ConfigError as error:
             self.mistake(place, path, f"must be YAML, got {shown(value)}: {error.why or error.what}")
             return
+        parent = self._section_for(path, place)
+        if parent is None:
+            return
+        self.places = {known: where for known, where in self.places.items() if known[: len(path)] != path}
+        self.places[path] = place
+        if node is not None:
+            parent[path[-1]] = self._take(node, path, lambda _: place)
+        else:
+            parent[path[-1]] = {} if self._is_section(path) else None
+
+    def _section_for(self, path: tuple[str, ...], place: str) -> dict[str, Any] | None:
+        """The section that holds the last key of a path, made where it is missing. None where it cannot be one."""
         parent = self.values
         for depth, key in enumerate(path[:-1], 1):
             if parent.get(key) is None:
@@ -122,20 +128,16 @@ class Draft:
             if not isinstance(parent[key], dict):
                 text = f"must be a section to have the key {path[depth]}, got {shown(parent[key])}"
                 self.mistake(place, path[:depth], text)
-                return
+                return None
             parent = parent[key]
-        self.places = {known: where for known, where in self.places.items() if known[: len(path)] != path}
-        self.places[path] = place
-        if node is not None:
-            parent[path[-1]] = self._take(node, path, lambda _: place)
-        else:
-            parent[path[-1]] = {} if self._is_section(path) else None
+        return parent
 
     def _is_section(self, path: KeyPath) -> bool:
+        """Whether a path is that of a section."""
         return len(path) == 1 and path[0] in self.sections
 
     def _take(self, node: yaml.Node, path: KeyPath, place: Place) -> Any:
-        """The plain value of a node; what is no plain value becomes a mistake."""
+        """The plain value of a node. What is no plain value becomes a mistake, and None."""
         self.nodes += 1
         if self.nodes > MOST_NODES or len(path) > MOST_DEPTH:
             why = f"more than {MOST_NODES} values or {MOST_DEPTH} levels; does an alias contain itself?"
@@ -156,6 +158,7 @@ class Draft:
         return None
 
     def _take_mapping(self, node: yaml.MappingNode, path: KeyPath, place: Place) -> dict[str, Any]:
+        """The values of a mapping, by its keys. Keys that are no words or stand twice become mistakes."""
         values: dict[str, Any] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or not key.value.isprintable():
@@ -169,16 +172,32 @@ class Draft:
         return values
 
     def place(self, path: KeyPath) -> str:
-        """Where a key stands, or the nearest section above it."""
+        """Where a key is written, or else the nearest section above it."""
         return next(self.places[path[:n]] for n in range(len(path), -1, -1) if path[:n] in self.places)
 
     def mistake(self, place: str, path: KeyPath, text: str) -> None:
-        """Note what is wrong with a key."""
+        """Add what is wrong with a key."""
         self.told.add(path)
         self.mistakes.append((place, f"{named(path)} {text}"))
 
 
+def _read_text(path: Path, name: str) -> str:
+    """The text of a pipeline file. Raises ConfigError where it cannot be read, or is not UTF-8."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        where = f"{name}:{error.object.count(10, 0, error.start) + 1}"  # 10: newline
+        fix = "save it as UTF-8"
+        raise ConfigError("the pipeline is not UTF-8 text", where=where, why=str(error), fix=fix) from None
+    except OSError as error:
+        near = close(path.name, [other.name for other in path.parent.glob("*.y*ml")])
+        why = f"{error.strerror or error}{near}"
+        fix = "give the path of a pipeline file, such as pipelines/tiny.yaml"
+        raise ConfigError("the pipeline cannot be read", where=name, why=why, fix=fix) from None
+
+
 def _finite(text: str) -> float:
+    """A number. Raises ValueError where it is too large for a float."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError
@@ -190,5 +209,5 @@ _SCALARS: dict[str, Callable[[str], Any]] = {
     "bool": lambda text: json.loads(text.lower()),
     "int": int,
     "float": _finite,
-    "str": lambda text: text.encode().decode(),  # half a surrogate pair is a ValueError
+    "str": lambda text: text.encode().decode(),  # raises ValueError for half a surrogate pair
 }

@@ -1,11 +1,11 @@
-"""Embedding and assignment for a GPU: many labels at once, as sums and extremes of segments.
+"""Embedding and assignment on a GPU: many labels at once, as sums and extremes of segments.
 
-Holds no validation. Written against an array module (xp = cupy, or the tests' stand-in for it), so that the very same
-lines run where there is no GPU. The rules for ties and zeros are those of the CPU kernels; sums have one fixed order
-(`_segments_cupy`), so that a GPU gives the same bytes every time, if not those of the CPU.
+Holds no validation. Written against an array module (xp = cupy, or the stand-in of the tests), so that the very same
+lines run where there is no GPU. The rules for ties and zeros are those of the CPU kernels. Sums have one fixed order
+(`_segments_cupy`): a GPU gives the same bytes every time, though not those of the CPU.
 
-A batch is laid out as pairs (label, group, sample) and their entries, one after the other. A key is a feature of a
-label: sums over the entries of a pair give scores, those over the entries of a key the sums of all labels.
+A batch is laid out as triples (label, group, sample), here called pairs, and their entries, one after the other. A key
+is a feature of a label. Sums over the entries of a pair give scores; sums over the entries of a key give sums of rows.
 """
 
 from __future__ import annotations
@@ -14,22 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from xpipe.eagle._numba import FLOAT32_TIE
+from xpipe.eagle._assignment_numba import FLOAT32_TIE, GroupOwners
+from xpipe.eagle._embedding_numba import WrittenRows
+from xpipe.eagle._label_state_numba import TIE, ZERO
 from xpipe.eagle._segments_cupy import Segments, lengths_of, spread
-from xpipe.eagle._steps_numba import TIE, ZERO
-from xpipe.eagle.problem import Problem, Written, cut_labels, square_length
+from xpipe.eagle.label_threads import Embedded, no_owners
+from xpipe.eagle.options import EmbedOptions
+from xpipe.eagle.problem import Problem, cut_labels, square_length
 from xpipe.ground.sparse import Triple
 
-BATCH = 1 << 24  # entries of rows in a batch; a label may be more
+BATCH = 1 << 24  # row entries of a batch; one label may need more
 
 
 class Device:
-    """The problem's arrays on the device, and what every row is measured by."""
+    """The arrays of the problem on the device, and the mean row."""
 
     def __init__(self, xp: Any, problem: Problem, mean: np.ndarray):
         self.xp = xp
-        for name in ("indptr", "indices", "values", "group_ptr", "group_samples", "label_ptr", "label_groups"):
-            setattr(self, name, xp.asarray(getattr(problem, name)))
+        self.indptr, self.indices, self.values = map(xp.asarray, problem.features)
+        self.group_starts, self.group_samples = map(xp.asarray, problem.members)
+        self.label_starts, self.label_groups = map(xp.asarray, problem.label_groups)
         self.n_features = problem.n_features
         self.mean = xp.asarray(mean) if len(mean) else xp.zeros(problem.n_features)
         self.mean_square = square_length(mean)
@@ -37,15 +41,15 @@ class Device:
 
 
 class Batch:
-    """Pairs and entries of some labels; `labels` are numbers on the device."""
+    """Pairs and entries of some labels. labels: their numbers, on the device."""
 
     def __init__(self, device: Any, labels: Any):
         xp = device.xp
-        n_groups = device.label_ptr[labels + 1] - device.label_ptr[labels]
+        n_groups = device.label_starts[labels + 1] - device.label_starts[labels]
         label, place = spread(xp, n_groups)
-        self.slots = device.label_ptr[labels][label] + place  # where label_groups lists the group
+        self.slots = device.label_starts[labels][label] + place  # where label_groups lists the group
         group = device.label_groups[self.slots]
-        sizes = device.group_ptr[group + 1] - device.group_ptr[group]
+        sizes = device.group_starts[group + 1] - device.group_starts[group]
         filled = sizes > 0
         self.slots, label, group, sizes = self.slots[filled], label[filled], group[filled], sizes[filled]
         self.n_labels = len(labels)
@@ -53,7 +57,7 @@ class Batch:
         self.groups = Segments(xp, sizes, (segment, place))
         self.label = label[segment]
         self.labels = Segments(xp, lengths_of(xp, self.label, self.n_labels))
-        self.sample = device.group_samples[device.group_ptr[group][segment] + place]
+        self.sample = device.group_samples[device.group_starts[group][segment] + place]
         self.n_pairs = len(self.sample)
         lengths = device.indptr[self.sample + 1] - device.indptr[self.sample]
         self.pair, place = spread(xp, lengths)
@@ -66,13 +70,13 @@ class Batch:
         self.mean_score = self.rows.add(self.values * device.mean[feature])
 
     def best(self, scores: Any, tie: Any) -> Any:
-        """Which pairs score as high as any of their group, ties included."""
+        """Which pairs have the best score of their group, ties included."""
         high = self.groups.maximum(scores - tie * self.norm)
         return scores + tie * self.norm >= high[self.groups.piece]
 
 
 class Vectors:
-    """A vector a label, as numbers at the label's keys minus offset times the mean: sums, lengths, directions."""
+    """One vector per label, as numbers at the keys of the label minus offset times the mean."""
 
     def __init__(self, device: Any, batch: Batch):
         xp = device.xp
@@ -92,6 +96,7 @@ class Vectors:
         self.of_labels = Segments(xp, lengths_of(xp, self.label, batch.n_labels))
 
     def squares(self, vector: Any, offset: Any) -> Any:
+        """The squared length of each vector."""
         own, mean = self.of_labels.add(vector**2), self.of_labels.add(vector * self.key_mean)
         return own - offset * (2 * mean - offset * self.device.mean_square)
 
@@ -103,13 +108,14 @@ class Vectors:
         return vector * factor[self.label], offset * factor, alive
 
     def sum_direction(self, weights: Any) -> tuple[Any, Any, Any]:
-        """Direction of the weighted sum of the rows of every label."""
+        """The direction of the weighted sum of rows, per label, as `project` gives it."""
         batch = self.batch
         values, pair = self.by_key
         size = batch.labels.add(weights * (batch.norm + self.device.mean_norm))
         return self.project(self.of_keys.add(values * weights[pair]), batch.labels.add(weights), ZERO * size)
 
     def scores(self, vector: Any, offset: Any) -> Any:
+        """The score of each pair."""
         products = self.batch.rows.add(self.batch.values * vector[self.key])
         return products - offset[self.batch.label] * self.batch.mean_score
 
@@ -128,30 +134,28 @@ def embed_labels(
     xp: Any,
     problem: Problem,
     labels: np.ndarray,
-    steps: int,
-    step_size: float,
-    smallest: float,
+    options: EmbedOptions,
     mean: np.ndarray,
-) -> tuple[list[Written], np.ndarray, np.ndarray]:
-    """(rows, offset a label, objective after 0..steps): Algorithm 1 for all labels, batch by batch."""
+) -> Embedded:
+    """Algorithm 1 for all labels, batch by batch. mean: empty unless centred."""
     device = Device(xp, problem, mean)
-    offsets, objective = np.zeros(problem.n_labels), np.zeros(steps + 1)
+    offsets, objective = np.zeros(problem.n_labels), np.zeros(options.steps + 1)
     written = []
     for chunk in cut_labels(labels, problem.label_costs(), BATCH):
         vectors = Vectors(device, Batch(device, xp.asarray(chunk)))
-        e, offset, trace = _embed_batch(vectors, steps, step_size)
+        e, offset, trace = _embed_batch(vectors, options.steps, options.step_size)
         objective += trace
         weights = _to_host(e).astype(np.float32)
         label, feature = _to_host(vectors.label), _to_host(vectors.feature)
-        kept = np.abs(weights) > np.float32(smallest)
+        kept = np.abs(weights) > np.float32(options.smallest)
         lengths = np.bincount(label[kept], minlength=len(chunk)).astype(np.int64)
-        written.append(Written(chunk, lengths, feature[kept].astype(np.int32), weights[kept]))
+        written.append(WrittenRows(chunk, lengths, feature[kept].astype(np.int32), weights[kept]))
         offsets[chunk] = _to_host(offset) if len(mean) else 0.0
-    return written, offsets, objective
+    return Embedded(written, offsets, objective)
 
 
 def _embed_batch(vectors: Vectors, steps: int, step_size: float) -> tuple[Any, Any, np.ndarray]:
-    """(e, offset, objective after 0..steps) of a batch."""
+    """(e, offset, objective after 0..steps steps) of a batch."""
     xp, batch = vectors.xp, vectors.batch
     e, offset, alive = vectors.sum_direction(xp.ones(batch.n_pairs))
     trace = np.zeros(steps + 1)
@@ -173,11 +177,9 @@ def _embed_batch(vectors: Vectors, steps: int, step_size: float) -> tuple[Any, A
 
 def assign_labels(
     xp: Any, problem: Problem, labels: np.ndarray, embedding: Triple, offsets: np.ndarray, mean: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """(owner, its score) for each group of each label, as `label_groups` lists them; -1: none."""
-    device = Device(xp, problem, mean)
-    owners = np.full(len(problem.label_groups), -1, dtype=np.int32)
-    owner_scores = np.zeros(len(problem.label_groups))
+) -> GroupOwners:
+    """The owner of each group of each label, batch by batch. mean: empty unless centred."""
+    device, owners = Device(xp, problem, mean), no_owners(problem)
     row_ptr, indices, weights = (xp.asarray(part) for part in embedding)
     for chunk in cut_labels(labels, problem.label_costs(), BATCH):
         numbers = xp.asarray(chunk)
@@ -196,13 +198,13 @@ def assign_labels(
         best = batch.best(scores, FLOAT32_TIE * length[batch.label])
         first = batch.groups.minimum(xp.where(best, xp.arange(batch.n_pairs), batch.n_pairs), batch.n_pairs)
         slots = _to_host(batch.slots)
-        owners[slots] = _to_host(batch.sample[first])
-        owner_scores[slots] = _to_host(scores[first])
-    return owners, owner_scores
+        owners.sample[slots] = _to_host(batch.sample[first])
+        owners.score[slots] = _to_host(scores[first])
+    return owners
 
 
 def _look_up(xp: Any, keys: Any, weights: Any, wanted: Any) -> Any:
-    """The weight at each wanted key, 0 where there is none; keys are in order."""
+    """The weight at each wanted key, 0 where there is none. `keys` are sorted."""
     if not len(keys):
         return xp.zeros(len(wanted))
     place = xp.minimum(xp.searchsorted(keys, wanted), len(keys) - 1)
@@ -210,4 +212,5 @@ def _look_up(xp: Any, keys: Any, weights: Any, wanted: Any) -> Any:
 
 
 def _to_host(array: Any) -> np.ndarray:
+    """The array in the memory of the host."""
     return array.get() if hasattr(array, "get") else np.asarray(array)

@@ -1,6 +1,7 @@
-"""Kernels on sparse rows: products, sums, norms, and copying a label's rows into a block of their own.
+"""Kernels on sparse rows: products, sums, norms.
 
-Hold nothing of Algorithm 1. X is indptr, columns (uint32: no test for a negative index), values.
+Holds nothing of labels or groups. Rows are a Triple whose column indices are uint32: numba then omits the test for
+negative indices.
 """
 
 from __future__ import annotations
@@ -15,17 +16,26 @@ from numba.extending import intrinsic
 
 from xpipe.ground.accelerate import jit
 
-AHEAD = 8  # rows asked for before they are needed
-CACHE_LINE = 16  # entries of 4 bytes
-BITS = 64
-DE_BRUIJN = 0x03F79D71B4CB0A89
-BIT_OF = np.zeros(BITS, dtype=np.int64)  # DE_BRUIJN shifted by the bit, its six highest bits -> the bit
-for _bit in range(BITS):
-    BIT_OF[((DE_BRUIJN << _bit) % 2**BITS) >> 58] = _bit
+CACHE_LINE = 16  # entries of 4 bytes per cache line
+
+
+class Lists(NamedTuple):
+    """Lists of numbers, stored back to back: list i is items[starts[i] : starts[i + 1]]."""
+
+    starts: np.ndarray  # int64
+    items: np.ndarray  # int32
+
+
+class Measures(NamedTuple):
+    """Per sample: the L2 norm of its row, <row, mean>, and whether the row has a value below zero."""
+
+    norm: np.ndarray
+    mean_score: np.ndarray
+    negative: np.ndarray  # uint8
 
 
 class Rows(NamedTuple):
-    """Rows of a label's samples: entries first[i] to last[i]; norm and <x_i, mean> of each."""
+    """The rows of the samples of a label: row i has entries first[i] to last[i] - 1, a norm, and <x_i, mean>."""
 
     first: np.ndarray
     last: np.ndarray
@@ -37,7 +47,7 @@ class Rows(NamedTuple):
 
 @intrinsic
 def prefetch(typing_context, array, index):
-    """Ask for array[index] before it is needed."""
+    """Ask the processor to load array[index] into its cache."""
 
     def generate(context, builder, signature, arguments):
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -53,6 +63,7 @@ def prefetch(typing_context, array, index):
 
 @jit
 def prefetch_row(columns, values, start, stop):
+    """Ask the processor to load a row into its cache."""
     for p in range(start, stop, CACHE_LINE):
         prefetch(columns, p)  # type: ignore[call-arg]
         prefetch(values, p)
@@ -60,7 +71,7 @@ def prefetch_row(columns, values, start, stop):
 
 @jit
 def dot_row(columns, values, start, stop, vector):
-    """<row, vector>; four sums side by side, because one would wait for each addition."""
+    """<row, vector>, as four sums side by side: a single sum would wait for each of its additions."""
     a = b = c = d = 0.0
     p = start
     while p + 4 <= stop:
@@ -77,7 +88,7 @@ def dot_row(columns, values, start, stop, vector):
 
 @jit
 def dot_row_twice(columns, values, start, stop, one, other):
-    """(<row, one>, <row, other>), reading the row once."""
+    """(<row, one>, <row, other>). The row is read once."""
     a = b = c = d = 0.0
     p = start
     while p + 2 <= stop:
@@ -96,12 +107,14 @@ def dot_row_twice(columns, values, start, stop, one, other):
 
 @jit
 def add_row(columns, values, start, stop, weight, vector):
+    """vector += weight * row."""
     for p in range(start, stop):
         vector[columns[p]] += weight * values[p]
 
 
 @jit
 def dot_dense(one, other):
+    """<one, other>, as four sums side by side."""
     a = b = c = d = 0.0
     n = len(one)
     whole = n - n % 4
@@ -116,89 +129,26 @@ def dot_dense(one, other):
 
 
 @jit
-def measure_rows(indptr, columns, values, mean, norms, mean_scores, negative):
-    """L2 norm of each row, its product with `mean` unless that is empty, and whether it has a value below zero."""
-    for row in range(len(norms)):
+def measure_rows(rows, mean, measures):
+    """Fill the measures of each row, which are zero on entry. <row, mean> stays zero where `mean` is empty."""
+    indptr, columns, values = rows
+    norm, mean_score, negative = measures
+    for row in range(len(norm)):
         square = 0.0
         for p in range(indptr[row], indptr[row + 1]):
             square += np.float64(values[p]) * values[p]
             negative[row] |= values[p] < 0
-        norms[row] = np.sqrt(square)
+        norm[row] = np.sqrt(square)
         if len(mean) > 0:
-            mean_scores[row] = dot_row(columns, values, indptr[row], indptr[row + 1], mean)
+            mean_score[row] = dot_row(columns, values, indptr[row], indptr[row + 1], mean)
 
 
 @jit
-def mean_row(indptr, columns, values, mean):
-    """The mean of all rows, added up in their order."""
+def mean_row(rows, mean):
+    """mean = the mean of all rows, added up in their order. `mean` is zero on entry."""
+    indptr, columns, values = rows
     n_rows = len(indptr) - 1
     for row in range(n_rows):
         add_row(columns, values, indptr[row], indptr[row + 1], 1.0, mean)
     for p in range(len(mean)):
         mean[p] /= n_rows
-
-
-@jit
-def number_features(first, last, columns, marks, local_of, features):
-    """Number the features of some rows 0, 1, ... in order; `marks`, a bit a feature, is clear before and after."""
-    for i in range(len(first)):
-        for p in range(first[i], last[i]):
-            marks[columns[p] >> np.uint32(6)] |= np.uint64(1) << np.uint64(columns[p] & np.uint32(63))
-    n_features = 0
-    for word in range(len(marks)):
-        bits = marks[word]
-        while bits != 0:
-            lowest = bits & (~bits + np.uint64(1))
-            feature = word * BITS + BIT_OF[(lowest * np.uint64(DE_BRUIJN)) >> np.uint64(58)]
-            local_of[feature] = n_features
-            features[n_features] = feature
-            n_features += 1
-            bits ^= lowest
-        marks[word] = 0
-    return n_features
-
-
-@jit
-def gather_rows(first, last, columns, values, local_of, counts, block_columns, block_values, e):
-    """Copy rows into the block and add them up in e; first and last become their places in the block.
-
-    Features become local_of[feature] unless that is empty.
-    """
-    q = 0
-    for i in range(len(first)):
-        if i + AHEAD < len(first):
-            prefetch_row(columns, values, first[i + AHEAD], last[i + AHEAD])
-        start = q
-        weight = np.float64(counts[i])
-        for p in range(first[i], last[i]):
-            column = local_of[columns[p]] if len(local_of) > 0 else columns[p]
-            block_columns[q] = column
-            block_values[q] = values[p]
-            e[column] += weight * values[p]
-            q += 1
-        first[i], last[i] = start, q
-
-
-@jit
-def gather_samples(groups, group_ptr, group_samples, place, starts, members, samples, counts):
-    """Number the samples of some groups in the order they come; returns (groups with samples, samples)."""
-    n_groups = n_samples = member = 0
-    for group in groups:
-        if group_ptr[group] == group_ptr[group + 1]:
-            continue
-        starts[n_groups] = member
-        n_groups += 1
-        for q in range(group_ptr[group], group_ptr[group + 1]):
-            sample = group_samples[q]
-            if place[sample] < 0:
-                place[sample] = n_samples
-                samples[n_samples] = sample
-                counts[n_samples] = 0
-                n_samples += 1
-            members[member] = place[sample]
-            counts[place[sample]] += 1
-            member += 1
-    starts[n_groups] = member
-    for i in range(n_samples):
-        place[samples[i]] = -1
-    return n_groups, n_samples

@@ -1,8 +1,8 @@
 """Sums and extremes of pieces of an array on a GPU, exact to the type and always in the same order.
 
-Holds no algorithm of a paper. Only element by element functions, a stable sort and indices that are there once are
-asked of the array module (xp = cupy or numpy): its `ufunc.at` rounds float64 to float32 (cupy 14.2: atomicMax by
-fmaxf) or lacks int64 (below 14.1), and `bincount` and sparse products add in whatever order threads arrive.
+Holds no algorithm of a paper. Uses only elementwise functions, a stable sort and distinct indices of the array module
+(xp = cupy or numpy). Its `ufunc.at` rounds float64 to float32 (cupy 14.2: atomicMax by fmaxf) or lacks int64 (below
+14.1); `bincount` and sparse products add in the order in which threads arrive.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def spread(xp: Any, lengths: Any) -> tuple[Any, Any]:
-    """(piece, place within it) of every element of pieces with these lengths, one after the other."""
+    """(piece, place within the piece) of every element, for consecutive pieces with these lengths."""
     if not len(lengths):
         return xp.arange(0), xp.arange(0)
     ends = xp.cumsum(lengths)
@@ -21,23 +21,23 @@ def spread(xp: Any, lengths: Any) -> tuple[Any, Any]:
 
 
 def lengths_of(xp: Any, pieces: Any, n: int) -> Any:
-    """How many elements each of n pieces has; `pieces`: that of every element, in order."""
+    """How many elements each of n pieces has. pieces: the piece of every element, ascending."""
     bounds = xp.searchsorted(pieces, xp.arange(n + 1))
     return bounds[1:] - bounds[:-1]
 
 
 class Segments:
-    """Pieces of an array, one after the other; some may be empty.
+    """Consecutive pieces of an array; some may be empty.
 
-    A piece is reduced as a tree: every second element takes up its right neighbour, then every fourth the one two
-    places on, and so on. That is one operation for each element, and the order depends on the length alone.
+    A piece is reduced as a tree: every second element absorbs its right neighbour, then every fourth absorbs the one
+    two places on, and so on. That is one operation per element, and the order depends only on the length.
     """
 
     def __init__(self, xp: Any, lengths: Any, spread_out: tuple[Any, Any] | None = None):
-        """spread_out: of `spread`, where it is at hand."""
+        """spread_out: the result of `spread`, where the caller has it."""
         self.xp, self.n = xp, len(lengths)
         self.piece, place = spread_out or spread(xp, lengths)
-        self.passes: list[tuple[Any, Any]] = []  # places that take up, and what they take up
+        self.passes: list[tuple[Any, Any]] = []  # (places that absorb, places that are absorbed)
         if not self.n:
             return
         self.filled = xp.flatnonzero(lengths > 0)
@@ -52,13 +52,15 @@ class Segments:
             shift *= 2
 
     def add(self, values: Any) -> Any:
+        """The sum of each piece; 0 for empty pieces."""
         return self._reduce(self.xp.add, values, 0)
 
     def maximum(self, values: Any) -> Any:
-        """-inf for empty pieces."""
+        """The largest value of each piece; -inf for empty pieces."""
         return self._reduce(self.xp.maximum, values, -self.xp.inf)
 
     def minimum(self, values: Any, of_none: int) -> Any:
+        """The smallest value of each piece; `of_none` for empty pieces."""
         return self._reduce(self.xp.minimum, values, of_none)
 
     def _reduce(self, combine: Any, values: Any, of_none: Any) -> Any:

@@ -1,7 +1,9 @@
-"""Kernels of the scorer's metric: rows along its directions, a row's influence on itself, X^T X.
+"""Kernels of whitening: coordinates of rows along directions, the product of a row with itself, X^T X.
 
-Arrays in, preallocated arrays out. Symbols: x = scaled sparse row, p = dense coordinates along the leading directions.
+Holds no labels and no groups. Symbols: x = scaled sparse row, p = dense coordinates along the leading directions.
 """
+
+from __future__ import annotations
 
 import numpy as np
 
@@ -9,8 +11,9 @@ from xpipe.ground.accelerate import jit
 
 
 @jit
-def project_rows(indptr, indices, values, directions, first, last, out):
-    """out[i - first] = row i times the directions (n_features x rank)."""
+def project_rows(rows, directions, first, last, out):
+    """out[i - first] = row i times the directions (n_features x rank), for rows first to last - 1."""
+    indptr, indices, values = rows
     rank = directions.shape[1]
     for row in range(first, last):
         target = out[row - first]
@@ -24,7 +27,7 @@ def project_rows(indptr, indices, values, directions, first, last, out):
 
 
 @jit
-def own_influence(indptr, values, coordinates, influence):
+def measure_influence(indptr, values, coordinates, influence):
     """influence[i] = <x_i, x_i> - <p_i, p_i>: what a row adds to its own score."""
     for row in range(len(influence)):
         total = 0.0
@@ -36,14 +39,16 @@ def own_influence(indptr, values, coordinates, influence):
 
 
 @jit
-def gram_rows(turned_indptr, turned_rows, turned_values, indptr, indices, values, first, last, gram):
-    """gram[f] = row f of X^T X for features first to last; `turned` is X by columns. A row of it stays in cache.
+def gram_rows(columns, rows, first, last, gram):
+    """gram[f] = row f of X^T X, for features first to last - 1. columns: the Triple of X^T, rows: the Triple of X.
 
-    A cell adds up its samples in order, whatever the number of threads.
+    A row of the result stays in cache. Each cell adds its samples in order, whatever the number of threads.
     """
+    column_starts, column_rows, column_values = columns
+    indptr, indices, values = rows
     for feature in range(first, last):
         target = gram[feature]
-        for at in range(turned_indptr[feature], turned_indptr[feature + 1]):
-            weight, row = turned_values[at], turned_rows[at]
+        for at in range(column_starts[feature], column_starts[feature + 1]):
+            weight, row = column_values[at], column_rows[at]
             for entry in range(indptr[row], indptr[row + 1]):
                 target[indices[entry]] += weight * values[entry]

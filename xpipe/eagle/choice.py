@@ -1,209 +1,248 @@
-"""What `discriminative` and `auto` decide before they assign: ridge, calibration, threshold, which method at all.
+"""What `discriminative` and `auto` choose before they assign: ridge, calibration, threshold, and which method at all.
 
-Only labels of groups are looked at, never a label of a sample (`selection`). Holds no assignment.
+Holds no assignment. Only labels of groups are used, never a label of a sample (`selection`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle import selection
+from xpipe.eagle._whitened_numba import Whitened
 from xpipe.eagle.assignment import embed_and_assign
-from xpipe.eagle.discriminative import ROUNDS, best_pairs, fit_posteriors, judged, keep_pairs
+from xpipe.eagle.discriminative import Fitted, best_pairs, fit_posteriors, keep_pairs, posteriors_of
 from xpipe.eagle.numbering import renumbered
-from xpipe.eagle.selection import Trial
-from xpipe.eagle.whitening import (
-    Metric,
-    Spectrum,
-    Whitened,
-    leading_directions,
-    metric_of,
-    sampled_rows,
-    usual_rank,
-    whiten,
-)
+from xpipe.eagle.options import ImputeOptions, usual_rank
+from xpipe.eagle.spectrum import Spectrum, leading_directions, sampled_rows
+from xpipe.eagle.trial import Forecast, Trial, forecast, set_aside
+from xpipe.eagle.whitening import Whitener, whiten, whitener_of
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.grouping.groups import likeness as likeness_of_members
 from xpipe.grouping.groups import spread_labels
 
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)  # in units of the rows' mean squared length
-START = 3
-TIE = 0.02  # relative difference of what two methods explain that decides nothing
-FAR_MORE = 0.8  # the baseline wins outright where every splitting method explains less than this share of its share
-MANY_OWNERS = 0.25  # groups are alike inside: so many (sample, label) pairs look owned ...
-SMALL_GAIN = 0.15  # ... and choosing the owners is expected to raise F1 by so little; copies: 0.1, natural series: 0.3
+START = 3  # the place in RIDGES where the search starts
+USUAL_THRESHOLD = 0.5  # where nothing can be calibrated
+TIE = 0.02  # two methods are equal when what they explain differs by less than this part
+FAR_MORE = 0.8  # the baseline wins where every splitting method explains less than this part of what it explains
+MANY_OWNERS = 0.25  # members are alike: at least this share of the (sample, label) pairs looks owned, ...
+SMALL_GAIN = 0.15  # ... and choosing owners is expected to raise F1 by less than this; copies: 0.1, natural series: 0.3
 EMBEDDINGS = ("eagle0", "eagle", "centred")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """method; what `discriminative` needs; why: a sentence; tried: the figures behind it."""
+    """The method, what `discriminative` needs, and the reasons."""
 
     method: str
     ridge: float
-    calibration: tuple[float, ...]  # what `selection.Calibration` has, or nothing
-    threshold: float  # on posteriors: where F1 is expected to be highest
-    most_members: int  # of a group that is left out of its own scores
-    why: str = ""
-    tried: dict[str, Any] = field(default_factory=dict)
+    calibration: tuple[float, ...]  # the fields of a `Calibration`, or nothing
+    threshold: float  # on posteriors; chosen for the highest expected F1
+    most_members: int  # size of the largest groups that have no say in their own scores
+    why: str = ""  # one sentence
+    tried: dict[str, Any] = field(default_factory=dict)  # the figures behind the choice
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """What a ridge led to, and the likelihood of the labels of groups set aside."""
+class RidgeTrial:
+    """What one ridge led to in the trial, and the likelihood of the labels of the held-out groups."""
 
     ridge: float
     likelihood: float
-    metric: Metric
+    whitener: Whitener
     rows: Whitened
-    posterior: sp.csr_matrix
-    score: sp.csr_matrix
-    forecast: selection.Forecast
+    fitted: Fitted
+    forecast: Forecast
 
 
-def decide(
-    take_rows: Callable[[np.ndarray], sp.csr_matrix],
-    Y1: sp.csr_matrix,
-    Y2: sp.csr_matrix,
-    method: str,
-    *,
-    seed: int = 0,
-    rank: int | None = None,
-    mean: np.ndarray | None = None,
-    threads: int = 1,
-    **options: Any,
-) -> tuple[Choice, Metric]:
-    """Everything there is to choose, and the metric it led to; how groups and labels are numbered has no part in it.
+@dataclass(frozen=True)
+class Judgement:
+    """Posteriors of the pairs of the trial, the threshold on them, and the pairs that look owned."""
 
-    take_rows: rows of samples, their values about 1 at most (`whitening.scaled_rows`); options: of `choose`.
-    """
-    Y1, Y2 = renumbered(Y1, Y2)
-    with one_thread_each():  # more BLAS threads would add up in another order
-        sampled = sampled_rows(Y1.shape[0], seed)
-        sample = take_rows(sampled)
-        alike = likeness_of_members(sample, Y1[sampled])
-        rank = rank or usual_rank(sample.shape[1], alike)
-        spectrum = leading_directions(sample, rank, seed, Y1.shape[0], threads)
-        del sample  # the trial needs rows of its own
-        if not spectrum.unit or not Y2.nnz:
-            why = "samples have no features" if Y2.nnz else "no group has samples and labels"
-            return Choice("baseline", RIDGES[START], (), 0.5, 0, f"{why}: nothing tells members apart"), Metric(
-                np.zeros(len(spectrum.diagonal), np.float32), spectrum.vectors[:, :0]
-            )
-        trial = selection.set_aside(Y1, Y2, seed)
-        needed = trial.samples()
-        return choose(
-            take_rows(needed), trial.of_samples(needed), spectrum, method, likeness=alike, mean=mean, threads=threads,
-            **options,
-        )  # fmt: skip
+    calibration: tuple[float, ...]
+    posterior: np.ndarray
+    threshold: float
+    owned: np.ndarray  # bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How the methods compare in the trial."""
+
+    explained: dict[str, float]  # per method
+    owner_share: float  # the share of pairs that look owned
+    expected_gain: float  # of F1 by choosing owners, relative to the baseline
 
 
 def choose(
+    take_rows: Callable[[np.ndarray], sp.csr_matrix],
+    Y1: sp.csr_matrix,
+    Y2: sp.csr_matrix,
+    options: ImputeOptions,
+    *,
+    mean: np.ndarray | None = None,
+    threads: int = 1,
+) -> tuple[Choice, Whitener]:
+    """Make all choices; returns them with the whitener of the chosen ridge.
+
+    take_rows gives the rows of samples, whose values must be 1 at most (`spectrum.scaled_rows`). mean: of all rows;
+    needed for `auto`. How groups and labels are numbered does not change the choices.
+    """
+    Y1, Y2 = renumbered(Y1, Y2)
+    with one_thread_each():  # several BLAS threads would add in another order
+        sampled = sampled_rows(Y1.shape[0], options.seed)
+        sample = take_rows(sampled)
+        likeness = likeness_of_members(sample, Y1[sampled])
+        rank = options.rank or usual_rank(sample.shape[1], likeness)
+        spectrum = leading_directions(sample, rank, options.seed, Y1.shape[0], threads)
+        del sample  # the trial takes rows of its own
+        if not spectrum.mean_square or not Y2.nnz:
+            return _nothing_to_choose_by(spectrum, has_labels=bool(Y2.nnz))
+        trial = set_aside(Y1, Y2, options.seed)
+        needed = trial.samples()
+        return choose_by_trial(
+            take_rows(needed), trial.of_samples(needed), spectrum, options, likeness=likeness, mean=mean,
+            threads=threads,
+        )  # fmt: skip
+
+
+def _nothing_to_choose_by(spectrum: Spectrum, has_labels: bool) -> tuple[Choice, Whitener]:
+    """The choice where rows have no length, or groups no labels."""
+    why = "samples have no features" if has_labels else "no group has samples and labels"
+    choice = Choice("baseline", RIDGES[START], (), USUAL_THRESHOLD, 0, f"{why}: nothing tells members apart")
+    return choice, Whitener(np.zeros(len(spectrum.diagonal), np.float32), spectrum.vectors[:, :0])
+
+
+def choose_by_trial(
     X: sp.csr_matrix,
     trial: Trial,
     spectrum: Spectrum,
-    method: str,
+    options: ImputeOptions,
     *,
     likeness: float = 0.0,
-    ridge: float | None = None,
-    threshold: float | None = None,
-    rounds: int = ROUNDS,
-    steps: int = 20,
-    step_size: float = 1.0,
     mean: np.ndarray | None = None,
     threads: int = 1,
-) -> tuple[Choice, Metric]:
-    """The choice and its metric. X: the rows of the trial; likeness: of members of groups; mean: of all rows."""
+) -> tuple[Choice, Whitener]:
+    """Make all choices by a trial. X: the rows of its samples; likeness: of members of groups; mean: of all rows."""
     if not len(trial.labels) or not trial.held_labels.any():
-        usual = RIDGES[START] if ridge is None else ridge
-        above = 0.5 if threshold is None else threshold
-        why = "too few groups to set any aside: nothing was chosen by the data"
-        return Choice("discriminative", usual, (), above, trial.most_members, why), metric_of(spectrum, usual)
-
-    def attempt(candidate: float) -> Attempt:
-        metric = metric_of(spectrum, candidate)
-        rows = whiten(X, metric, threads)
-        posterior, score = fit_posteriors(
-            rows, trial.Y1, trial.Y2, rounds=rounds, most_members=trial.most_members, threads=threads
-        )
-        forecast = selection.foretell(rows, trial, posterior, threads)
-        likelihood = selection.likelihood(forecast.log_none, trial.held_labels)
-        return Attempt(candidate, likelihood, metric, rows, posterior, score, forecast)
-
-    grid, start = (RIDGES, START) if ridge is None else ((ridge,), 0)
-    best_ridge, likelihoods = selection.climb(grid, start, attempt)
-    ridge, metric, rows = best_ridge.ridge, best_ridge.metric, best_ridge.rows
-    posterior, score, forecast = best_ridge.posterior, best_ridge.score, best_ridge.forecast
-    normed = selection.foretell(rows, trial, posterior, threads, selection.POWERS)
-    calibration = selection.calibrate(normed, trial, likeness)
-    settled = tuple(asdict(calibration).values()) if calibration else ()
-    chances = judged(score, trial.Y1, trial.Y2, settled, threads) if settled else posterior.data
-    best = best_pairs(score, trial.Y1, trial.Y2)
-    if threshold is None:
-        threshold = selection.threshold_of(chances) if settled else 0.5
+        return _without_trial(spectrum, options, trial.most_members)
+    best, likelihoods = _best_ridge(X, trial, spectrum, options, threads)
+    judgement = _judge(best, trial, options.threshold, likeness, threads)
     tried: dict[str, Any] = {
-        "ridge": {f"{tried_ridge:g}": found for tried_ridge, found in likelihoods.items()},
+        "ridge": {f"{ridge:g}": likelihood for ridge, likelihood in likelihoods.items()},
         "likeness": round(likeness, 4),
     }
+    method, why = "discriminative", f"ridge {best.ridge:g} predicts the labels of held-out groups best"
+    if options.method == "auto":
+        found = _compare(X, trial, best, judgement, options, mean, threads)
+        tried["explained"] = {name: round(value, 5) for name, value in found.explained.items()}
+        tried["owner_share"], tried["expected_gain"] = found.owner_share, found.expected_gain
+        method, why = _pick(found, calibrated=bool(judgement.calibration))
+    choice = Choice(method, best.ridge, judgement.calibration, judgement.threshold, trial.most_members, why, tried)
+    return choice, best.whitener
 
-    def choice_of(method: str, why: str) -> Choice:
-        return Choice(method, ridge, settled, threshold, trial.most_members, why, tried)
 
-    if method == "discriminative":
-        return choice_of(method, f"ridge {ridge:g} foretold the groups set aside best"), metric
-    owning = (chances > threshold) | best
-    found = {
+def _without_trial(spectrum: Spectrum, options: ImputeOptions, most_members: int) -> tuple[Choice, Whitener]:
+    """The choice where no group can be held out: what is given, else the usual."""
+    ridge = RIDGES[START] if options.ridge is None else options.ridge
+    threshold = USUAL_THRESHOLD if options.threshold is None else options.threshold
+    why = "too few groups to hold any out: nothing was chosen by the data"
+    return Choice("discriminative", ridge, (), threshold, most_members, why), whitener_of(spectrum, ridge)
+
+
+def _best_ridge(
+    X: sp.csr_matrix, trial: Trial, spectrum: Spectrum, options: ImputeOptions, threads: int
+) -> tuple[RidgeTrial, dict[float, float]]:
+    """(The ridge under which the labels of held-out groups are most likely, the likelihood of every ridge tried)."""
+
+    def attempt(ridge: float) -> RidgeTrial:
+        whitener = whitener_of(spectrum, ridge)
+        rows = whiten(X, whitener, threads)
+        fitted = fit_posteriors(
+            rows, trial.Y1, trial.Y2, rounds=options.rounds, most_members=trial.most_members, threads=threads
+        )
+        found = forecast(rows, trial, fitted.noisy_or, threads)
+        likelihood = selection.likelihood(found.log_none, trial.held_labels)
+        return RidgeTrial(ridge, likelihood, whitener, rows, fitted, found)
+
+    grid, start = (RIDGES, START) if options.ridge is None else ((options.ridge,), 0)
+    return selection.climb(grid, start, attempt)
+
+
+def _judge(best: RidgeTrial, trial: Trial, threshold: float | None, likeness: float, threads: int) -> Judgement:
+    """Calibrate the scores of the best ridge; choose the threshold unless it is given."""
+    normed = forecast(best.rows, trial, best.fitted.noisy_or, threads, selection.POWERS)
+    calibration = tuple(selection.calibrate(normed, trial, likeness) or ())
+    posterior = posteriors_of(best.fitted, trial.Y1, trial.Y2, calibration, threads)
+    if threshold is None:
+        threshold = selection.threshold_of(posterior) if calibration else USUAL_THRESHOLD
+    owned = (posterior > threshold) | best_pairs(best.fitted.score, trial.Y1, trial.Y2)
+    return Judgement(calibration, posterior, threshold, owned)
+
+
+def _compare(
+    X: sp.csr_matrix,
+    trial: Trial,
+    best: RidgeTrial,
+    judgement: Judgement,
+    options: ImputeOptions,
+    mean: np.ndarray | None,
+    threads: int,
+) -> Comparison:
+    """How much the owners of each method explain about the labels of held-out groups."""
+
+    def explained_by(owners: sp.csr_matrix) -> float:
+        return selection.explained(forecast(best.rows, trial, owners, threads), trial)
+
+    explained = {
         "discriminative": max(
-            selection.explained(forecast, trial),
-            selection.explained(selection.foretell(rows, trial, keep_pairs(posterior, owning), threads), trial),
+            selection.explained(best.forecast, trial), explained_by(keep_pairs(best.fitted.noisy_or, judgement.owned))
         )
     }
     for name in ("baseline", *EMBEDDINGS):
-        owned = _owners(name, X, trial, steps, step_size, mean, threads)
-        found[name] = selection.explained(selection.foretell(rows, trial, owned, threads), trial)
-    tried["explained"] = {name: round(value, 5) for name, value in found.items()}
-    tried["owner_share"] = share = round(float(owning.mean()), 5)
-    of_all = max(_expected_f1(chances, chances >= 0), 1e-300)
-    tried["expected_gain"] = gain = round(_expected_f1(chances, owning) / of_all - 1, 5)
-    if not settled:
-        return choice_of(
-            "baseline", "no scorer foretells the labels of groups set aside: nothing tells members apart"
-        ), metric
-    winner = _best(found)
-    if winner != "baseline" and share >= MANY_OWNERS and gain < SMALL_GAIN:
-        why = f"groups are alike inside: {share:.0%} of pairs look owned, choosing them would change F1 by {gain:+.1%}"
-        return choice_of("baseline", why), metric
-    why = f"its owners explain {found[winner]:.1%} of what the rates of labels leave open about groups set aside"
-    why += "" if winner == "baseline" else f"; not splitting explains {found['baseline']:.1%}"
-    return choice_of(winner, why), metric
+        explained[name] = explained_by(_owners_by(name, X, trial, options, mean, threads))
+    of_all = max(selection.expected_f1(judgement.posterior, judgement.posterior >= 0), 1e-300)
+    gain = selection.expected_f1(judgement.posterior, judgement.owned) / of_all - 1
+    return Comparison(explained, round(float(judgement.owned.mean()), 5), round(gain, 5))
 
 
-def _best(found: dict[str, float]) -> str:
-    """The splitting method that explains most, or the baseline where it explains far more than that."""
-    splitting = max((name for name in found if name != "baseline"), key=lambda name: found[name])
-    if found["discriminative"] >= (1 - TIE) * found[splitting]:
-        splitting = "discriminative"  # among equals the one that can give a label several owners
-    return "baseline" if found["baseline"] * FAR_MORE > max(found[splitting], 0) else splitting
-
-
-def _expected_f1(chances: np.ndarray, chosen: np.ndarray) -> float:
-    """F1 of choosing some pairs, if the chances are right."""
-    return float(2 * chances[chosen].sum() / max(chosen.sum() + chances.sum(), 1e-300))
-
-
-def _owners(
-    name: str, X: sp.csr_matrix, trial: Trial, steps: int, step_size: float, mean: np.ndarray | None, threads: int
+def _owners_by(
+    name: str, X: sp.csr_matrix, trial: Trial, options: ImputeOptions, mean: np.ndarray | None, threads: int
 ) -> sp.csr_matrix:
-    """Owners by a method that needs no choice, labels x samples of the trial."""
+    """The owners that a method without choices finds, labels x samples of the trial."""
     if name == "baseline":
         return sp.csr_matrix(spread_labels(trial.Y1, trial.Y2).T)
+    chosen = options.embed_options(name)
     labels, _, _ = embed_and_assign(
-        X, trial.Y1, trial.Y2, steps=steps if name == "eagle" else 0, step_size=step_size, centred=name == "centred",
+        X, trial.Y1, trial.Y2, steps=chosen.steps, step_size=chosen.step_size, centred=name == "centred",
         mean=mean if name == "centred" else None, threads=threads,
     )  # fmt: skip
     return sp.csr_matrix(labels.T)
+
+
+def _pick(found: Comparison, calibrated: bool) -> tuple[str, str]:
+    """(The method that `auto` takes, why)."""
+    if not calibrated:
+        return "baseline", "no scorer predicts the labels of held-out groups: nothing tells members apart"
+    winner, share, gain = _best_method(found.explained), found.owner_share, found.expected_gain
+    if winner != "baseline" and share >= MANY_OWNERS and gain < SMALL_GAIN:
+        looks = f"{share:.0%} of pairs look owned, choosing them would change F1 by {gain:+.1%}"
+        return "baseline", f"members of groups are alike: {looks}"
+    why = f"its owners explain {found.explained[winner]:.1%} of what the rates of labels leave open"
+    why += " about held-out groups"
+    if winner != "baseline":
+        why += f"; not splitting explains {found.explained['baseline']:.1%}"
+    return winner, why
+
+
+def _best_method(explained: dict[str, float]) -> str:
+    """The splitting method that explains most, or the baseline where it explains far more."""
+    splitting = max((name for name in explained if name != "baseline"), key=lambda name: explained[name])
+    if explained["discriminative"] >= (1 - TIE) * explained[splitting]:
+        splitting = "discriminative"  # among equals the one that can give a label several owners
+    return "baseline" if explained["baseline"] * FAR_MORE > max(explained[splitting], 0) else splitting

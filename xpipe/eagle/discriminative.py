@@ -1,43 +1,58 @@
-"""Which samples of a group own its label: a linear scorer against all negatives, and noisy-or posteriors, in turn.
+"""The discriminative method: a linear scorer against all negatives, and noisy-or posteriors, in alternating rounds.
 
-Holds no metric (`whitening`) and no choice (`choice`). Per label, q being the chance of owning it:
+Holds no whitening (`whitening`), no choice (`choice`) and no order of the steps (`plan`). Per label, with q the chance
+of owning it:
 
-    weights = A^-1 sum_i q_i x_i                       ridge regression, every sample of other groups a negative
-    s_i     = <x_i, weights> - (share of its group)    a group does not vouch for itself: other groups have to
-    q_i     = s_i / (1 - prod_group (1 - s_i'))        noisy-or: somebody of the group owns the label
+    weights = A^-1 sum_i q_i x_i                       ridge regression, every sample of other groups is a negative
+    s_i     = <x_i, weights> - (share of its group)    a group has no say in its own scores: other groups must have one
+    q_i     = s_i / (1 - prod_group (1 - s_i'))        noisy-or: some member of the group owns the label
 
-The noisy-or takes scores for chances and members for independent; among look-alikes q is far too modest. So after the
-last round scores become chances by a `Calibration` (`selection`), which knows how often groups set aside have a label:
+The noisy-or takes scores for chances and members for independent. Among similar members q is far too low. So after the
+last round a `Calibration` turns scores into chances; it knows how often held-out groups have a label:
 
     chance(s) = 1 - exp(-e^offset n_groups^per_group s^slope)
-    q_i       = chance(s_i) / chance(power-norm of the group's scores)
+    q_i       = chance(s_i) / chance(power-norm of the scores of the group)
 
-power = slope is a noisy-or: each member owns a label or not by himself. The more alike they are, the higher it is.
+power = slope is a noisy-or: members own labels independently. The more similar members are, the higher the power is.
 
-As no group had a say in its own scores, they compare with those of groups set aside. In a larger group than there is
-memory for, only the sample itself has none.
+No group has a say in its own scores, so scores are comparable with those of held-out groups. In groups that are too
+large for the memory, only the sample itself has no say in its score.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.eagle import _owners_numba as kernels
+from xpipe.eagle import _posteriors_numba, _rounds_numba
+from xpipe.eagle._posteriors_numba import Calibration, Pairs
+from xpipe.eagle._rounds_numba import TILE_ROWS, Kinship, RoundSpace
+from xpipe.eagle._rows_numba import Lists
+from xpipe.eagle._whitened_numba import Whitened
 from xpipe.eagle.numbering import with_samples
-from xpipe.eagle.whitening import Whitened
+from xpipe.eagle.options import ImputeOptions
+from xpipe.eagle.problem import columns_of
 from xpipe.ground.machine import lent, usable_cores
 from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
+from xpipe.ground.sparse_rows import keep_entries, with_ones
 from xpipe.grouping.groups import spread_labels
 
-ROUNDS = 10
-TOLERANCE = 1e-2  # a label whose posteriors all move less is settled
-MOST_KEPT = 1 << 24  # coordinates, and entries, of a label's rows that a thread copies to run through them in order
+TOLERANCE = 1e-2  # a label is settled when none of its posteriors moves by this much in a round
+MOST_KEPT = 1 << 24  # coordinates, and entries, of the rows of a label that a thread copies to read them in order
 MOST_KINSHIP = 1 << 26  # entries (256 MiB) of what members of groups add to each other's scores
+PARTS_PER_THREAD = 4
+
+
+class Fitted(NamedTuple):
+    """What the rounds found for every pair that a group allows; both labels x samples with the same pattern."""
+
+    noisy_or: sp.csr_matrix
+    score: sp.csr_matrix
 
 
 def find_owners(
@@ -46,76 +61,64 @@ def find_owners(
     Y2: sp.csr_matrix,
     *,
     calibration: Sequence[float] = (),
-    owners: str = "posterior",
+    owners: str = ImputeOptions.owners,
     threshold: float = 0.5,
-    rounds: int = ROUNDS,
+    rounds: int = ImputeOptions.rounds,
     most_members: int | None = None,
     threads: int | None = None,
-) -> tuple[sp.csr_matrix, sp.csr_matrix]:
-    """(labels, posteriors of the owners), samples x labels.
+) -> sp.csr_matrix:
+    """The posteriors of the owners, samples x labels.
 
-    Every group's best sample owns the label, so that no threshold can leave one without. Of equals it is the sample
-    with the lowest number; how groups are numbered, and whether some are empty, has no part in it.
+    The best sample of every group owns the label, so that no threshold leaves a label without an owner. Of equal
+    samples the one with the lowest number is the best. The numbers of groups, and empty groups, change nothing.
     """
     Y1, Y2 = with_samples(Y1, Y2)
-    noisy_or, score = fit_posteriors(rows, Y1, Y2, rounds=rounds, most_members=most_members, threads=threads)
-    posterior = judged(score, Y1, Y2, calibration, threads) if len(calibration) else noisy_or.data
-    kept = best_pairs(score, Y1, Y2)
+    fitted = fit_posteriors(rows, Y1, Y2, rounds=rounds, most_members=most_members, threads=threads)
+    posterior = posteriors_of(fitted, Y1, Y2, calibration, threads)
+    kept = best_pairs(fitted.score, Y1, Y2)
     if owners == "posterior":
         kept |= posterior > threshold
-    labels = keep_pairs(score, kept)
-    scores = to_matrix(to_triple(labels)._replace(values=posterior[kept]), labels.shape[1])
-    return canonical(sp.csr_matrix(labels.T), "labels"), canonical(sp.csr_matrix(scores.T), "scores")
+    found = keep_entries(to_triple(fitted.score)._replace(values=posterior), kept)
+    return canonical(sp.csr_matrix(to_matrix(found, Y1.shape[0]).T), "scores")
 
 
-def judged(
+def posteriors_of(
+    fitted: Fitted, Y1: sp.csr_matrix, Y2: sp.csr_matrix, calibration: Sequence[float], threads: int | None = None
+) -> np.ndarray:
+    """The posterior of every pair, float32: calibrated, or the noisy-or where there is no calibration."""
+    if not len(calibration):
+        noisy_or: np.ndarray = fitted.noisy_or.data
+        return noisy_or
+    return calibrated_posteriors(fitted.score, Y1, Y2, calibration, threads)
+
+
+def calibrated_posteriors(
     score: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix, calibration: Sequence[float], threads: int | None = None
 ) -> np.ndarray:
-    """The posterior of every pair, float32. calibration: offset, slope, per_group, power."""
+    """The posterior of every pair by a calibration (offset, slope, per_group, power), float32."""
     offset, slope, per_group, power = calibration
+    numbers = Calibration(offset, slope, per_group, int(power))
     posterior = np.zeros(len(score.data), np.float32)
-    labels, *pairs_and_groups = _pairs_and_groups(score, Y1, Y2)
-    parts = 4 * (threads or usable_cores())
+    scores = to_triple(score)
+    labels, pairs = _filled_labels(scores), _pairs(scores, Y1, Y2)
 
-    def work(part: int) -> None:
-        kernels.judge_pairs(labels[part::parts], *pairs_and_groups, offset, slope, per_group, int(power), posterior)
+    def work(part: slice) -> None:
+        _posteriors_numba.calibrate_pairs(labels[part], pairs, scores.values, numbers, posterior)
 
-    with ThreadPoolExecutor(threads or usable_cores()) as pool:
-        list(pool.map(work, range(parts)))
+    _in_threads(work, threads)
     return posterior
 
 
 def best_pairs(score: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix) -> np.ndarray:
-    """Which pairs (labels x samples) hold the highest score of a group for the label; bool, one a pair."""
-    best = np.zeros(len(score.data), dtype=bool)
-    kernels.best_of_groups(*_pairs_and_groups(score, Y1, Y2), best)
+    """Which pairs (labels x samples) have the highest score of a group for the label; bool, one per pair."""
+    scores, best = to_triple(score), np.zeros(len(score.data), dtype=bool)
+    _posteriors_numba.best_of_groups(_filled_labels(scores), _pairs(scores, Y1, Y2), scores.values, best)
     return best
 
 
-def _pairs_and_groups(pairs: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix) -> tuple[np.ndarray, ...]:
-    """labels with pairs; the pairs (labels x samples), groups of labels and samples of groups, as kernels take them."""
-    triple, label_groups = to_triple(pairs), to_triple(sp.csr_matrix(sp.csr_matrix(Y2).T))
-    group_samples = to_triple(sp.csr_matrix(sp.csr_matrix(Y1).T))
-    return (
-        np.flatnonzero(np.diff(triple.indptr)), triple.indptr, triple.indices, triple.values, label_groups.indptr,
-        label_groups.indices, group_samples.indptr, group_samples.indices,
-    )  # fmt: skip
-
-
-def most_members_left_out(sizes: np.ndarray) -> int:
-    """Size of the largest groups that are left out of their own scores, if smaller ones come first."""
-    by_size = np.sort(sizes[sizes > 0]).astype(np.int64)
-    fits = np.cumsum(by_size**2) <= MOST_KINSHIP
-    if fits.all():
-        return int(by_size.max(initial=0))
-    return int(by_size[~fits][0]) - 1
-
-
 def keep_pairs(pairs: sp.csr_matrix, kept: np.ndarray) -> sp.csr_matrix:
-    """The pattern of the kept pairs, as ones."""
-    ends = np.concatenate([[0], np.cumsum(kept)])[pairs.indptr].astype(np.int64)
-    ones = np.ones(int(kept.sum()), dtype=np.float32)
-    return to_matrix(Triple(ends, pairs.indices[kept].astype(np.int32), ones), pairs.shape[1])
+    """The pairs that are True in `kept`, as ones."""
+    return to_matrix(with_ones(keep_entries(to_triple(pairs), kept)), pairs.shape[1])
 
 
 def fit_posteriors(
@@ -123,69 +126,93 @@ def fit_posteriors(
     Y1: sp.csr_matrix,
     Y2: sp.csr_matrix,
     *,
-    rounds: int = ROUNDS,
+    rounds: int = ImputeOptions.rounds,
     most_members: int | None = None,
     threads: int | None = None,
-) -> tuple[sp.csr_matrix, sp.csr_matrix]:
-    """(noisy-or posteriors, scores), both labels x samples, over every pair that a group allows.
+) -> Fitted:
+    """Noisy-or posteriors and scores, labels x samples, of every pair that a group allows.
 
-    most_members: larger groups have a say in their own scores; by default as many are left out as there is memory for.
+    most_members: the size of the largest groups that have no say in their own scores; by default as many as fit into
+    the memory.
     """
-    n_samples, n_labels = Y1.shape[0], Y2.shape[1]
     threads = threads or usable_cores()
-    pairs = to_triple(sp.csr_matrix(spread_labels(Y1, Y2).T))
-    label_groups = to_triple(sp.csr_matrix(sp.csr_matrix(Y2).T))
-    group_samples = to_triple(sp.csr_matrix(Y1.T))
-    starts, kinship = _kinship(rows, group_samples, most_members, threads)
-    posterior, score = np.zeros(len(pairs.indices), np.float32), np.zeros(len(pairs.indices), np.float32)
-    queue = np.argsort(-np.diff(pairs.indptr), kind="stable")  # heaviest first
-    spare: SimpleQueue[tuple[np.ndarray, ...]] = SimpleQueue()
+    allowed = to_triple(sp.csr_matrix(spread_labels(Y1, Y2).T))
+    pairs = _pairs(allowed, Y1, Y2)
+    kinship = _kinship(rows, pairs.members, most_members, threads)
+    posterior, score = np.zeros(len(allowed.indices), np.float32), np.zeros(len(allowed.indices), np.float32)
+    n_pairs = np.diff(allowed.indptr)
+    queue = np.argsort(-n_pairs, kind="stable")  # the heaviest labels come first
+    spare: SimpleQueue[RoundSpace] = SimpleQueue()
     for _ in range(threads):
-        spare.put(_work_space(rows, np.diff(pairs.indptr).max(initial=1)))
+        spare.put(_round_space(rows, int(n_pairs.max(initial=1))))
 
-    def work(part: int) -> None:
+    def work(part: slice) -> None:
         with lent(spare) as space:
-            kernels.fit_labels(
-                queue[part :: threads * 4], pairs.indptr, pairs.indices, label_groups.indptr, label_groups.indices,
-                group_samples.indptr, group_samples.indices, rows.indptr, rows.indices, rows.values, rows.coordinates,
-                rows.influence, starts, kinship, rounds, np.float32(TOLERANCE), *space, posterior, score,
-            )  # fmt: skip
+            _rounds_numba.fit_labels(
+                queue[part], pairs, rows, kinship, rounds, np.float32(TOLERANCE), space, posterior, score
+            )
 
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, range(threads * 4)))
-    shape = (n_labels, n_samples)
-    return to_matrix(pairs._replace(values=posterior), shape[1]), to_matrix(pairs._replace(values=score), shape[1])
+    _in_threads(work, threads)
+    n_samples = Y1.shape[0]
+    return Fitted(
+        to_matrix(allowed._replace(values=posterior), n_samples), to_matrix(allowed._replace(values=score), n_samples)
+    )
 
 
-def _kinship(
-    rows: Whitened, group_samples: Triple, most_members: int | None, threads: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """(where each group's entries start, -1 for none; what members add to each other's scores)."""
-    sizes = np.diff(group_samples.indptr)
-    most_members = most_members_left_out(sizes) if most_members is None else most_members
+def _kinship(rows: Whitened, members: Lists, most_members: int | None, threads: int) -> Kinship:
+    """What members of groups of up to `most_members` add to each other's scores."""
+    sizes = np.diff(members.starts)
+    most_members = largest_kinship(sizes) if most_members is None else most_members
     areas = np.where(sizes <= most_members, sizes**2, 0)
     starts = np.where(sizes <= most_members, np.cumsum(areas) - areas, -1)
-    kinship = np.empty(int(areas.sum()), np.float32)
-    parts = 4 * threads
+    kinship = Kinship(starts, np.empty(int(areas.sum()), np.float32))
+    groups = np.arange(len(sizes))
 
-    def work(part: int) -> None:
-        kernels.kinship_of_groups(
-            np.arange(part, len(sizes), parts), group_samples.indptr, group_samples.indices, rows.indptr, rows.indices,
-            rows.values, rows.coordinates, starts, np.zeros(rows.n_features, np.float32), kinship,
-        )  # fmt: skip
+    def work(part: slice) -> None:
+        dense = np.zeros(rows.n_features, np.float32)
+        _rounds_numba.measure_kinship(groups[part], members, rows, dense, kinship)
 
+    _in_threads(work, threads)
+    return kinship
+
+
+def largest_kinship(sizes: np.ndarray) -> int:
+    """The size of the largest groups whose kinship fits into the memory, when smaller groups come first."""
+    by_size = np.sort(sizes[sizes > 0]).astype(np.int64)
+    fits = np.cumsum(by_size**2) <= MOST_KINSHIP
+    if fits.all():
+        return int(by_size.max(initial=0))
+    return int(by_size[~fits][0]) - 1
+
+
+def _round_space(rows: Whitened, most_rows: int) -> RoundSpace:
+    """What one thread needs for labels of up to `most_rows` rows. Labels that do not fit are read in place."""
+    rank = rows.coordinates.shape[1]
+    n_tiles = max(1, min(-(-most_rows // TILE_ROWS), MOST_KEPT // max(1, rank * TILE_ROWS)))
+    n_entries = min(MOST_KEPT, most_rows * np.diff(rows.sparse.indptr).max(initial=0))
+    return RoundSpace(
+        position=np.zeros(len(rows.influence), np.int32),
+        dense=np.zeros(rows.n_features, np.float32),
+        leading=np.zeros(rank, np.float32),
+        tiles=np.empty((n_tiles, rank, TILE_ROWS), np.float32),
+        own_indices=np.empty(n_entries, np.int32),
+        own_values=np.empty(n_entries, np.float32),
+    )
+
+
+def _in_threads(work: Callable[[slice], None], threads: int | None) -> None:
+    """Call `work` with the parts of what there is to do: part k of n is every n-th item from item k on."""
+    threads = threads or usable_cores()
+    parts = PARTS_PER_THREAD * threads
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, range(parts)))
-    return starts, kinship
+        list(pool.map(work, [slice(part, None, parts) for part in range(parts)]))
 
 
-def _work_space(rows: Whitened, most_rows: int) -> tuple[np.ndarray, ...]:
-    """What one thread needs for labels of up to so many rows; labels that do not fit are read where they are."""
-    rank, tile = rows.coordinates.shape[1], kernels.TILE_ROWS
-    n_tiles = max(1, min(-(-most_rows // tile), MOST_KEPT // max(1, rank * tile)))
-    longest = np.diff(rows.indptr).max(initial=0)
-    n_entries = min(MOST_KEPT, most_rows * longest)
-    return (
-        np.zeros(len(rows.influence), np.int32), np.zeros(rows.n_features, np.float32), np.zeros(rank, np.float32),
-        np.empty((n_tiles, rank, tile), np.float32), np.empty(n_entries, np.int32), np.empty(n_entries, np.float32),
-    )  # fmt: skip
+def _filled_labels(pairs: Triple) -> np.ndarray:
+    """The labels (rows) that have pairs."""
+    return np.flatnonzero(np.diff(pairs.indptr))
+
+
+def _pairs(pairs: Triple, Y1: sp.csr_matrix, Y2: sp.csr_matrix) -> Pairs:
+    """The pairs (labels x samples) with groups of labels and samples of groups, as the kernels take them."""
+    return Pairs(Lists(pairs.indptr, pairs.indices), columns_of(Y2), columns_of(Y1))

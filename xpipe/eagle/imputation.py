@@ -1,138 +1,162 @@
 """Any method in one call: labels of groups in, labels of single samples out, with a score for each.
 
-Holds no arithmetic: `embedding`, `assignment` and `discriminative` do it, `choice` makes the choices.
+Holds no arithmetic and no order of steps: it carries out a `plan` in this process.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, field, replace
-from numbers import Integral, Real
-from typing import Any, Literal, get_args
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.eagle.ownership import checked
-from xpipe.eagle.problem import as_ones
-from xpipe.errors import ConfigError
+from xpipe.eagle import plan
+from xpipe.eagle.embedding import mean_row
+from xpipe.eagle.options import ImputeOptions, Method, Owners
+from xpipe.eagle.problem import as_ones, with_unsigned_columns
+from xpipe.eagle.spectrum import scaled_rows
 from xpipe.ground.machine import check_threads
-from xpipe.ground.sparse import canonical, check_shapes, to_matrix, to_triple
-from xpipe.grouping.groups import spread_labels
-
-Method = Literal["auto", "baseline", "eagle0", "eagle", "centred", "discriminative"]
-Owners = Literal["one", "posterior"]
+from xpipe.ground.sparse import canonical, check_shapes, to_triple
+from xpipe.ground.sparse_rows import matrix_with_ones
 
 
 @dataclass
 class Imputed:
-    """labels: samples x labels, 0/1; scores: the same pattern, score or posterior; trace: what was tried and chosen."""
+    """Labels of single samples, as `impute` found them.
+
+    Attributes
+    ----------
+    labels : scipy.sparse.csr_matrix of shape (n_samples, n_labels), float32
+        1 where a sample owns a label.
+    scores : scipy.sparse.csr_matrix of shape (n_samples, n_labels), float32
+        The score of each owner, with the same pattern: a posterior for the method `discriminative`, 1 for `baseline`,
+        else a product with the label embedding.
+    trace : dict
+        The method that was used (`method`), the objective after each step (`objective`), and what was tried and chosen
+        (`choice`), where the method has these.
+    """
 
     labels: sp.csr_matrix
     scores: sp.csr_matrix
     trace: dict[str, Any] = field(default_factory=dict)
 
 
+class MatrixRows:
+    """The rows of a matrix in memory, as a plan takes them."""
+
+    def __init__(self, X: sp.csr_matrix):
+        self.X = X
+
+    @cached_property
+    def scaled(self) -> sp.csr_matrix:
+        return scaled_rows(self.X)
+
+    def take(self, samples: np.ndarray | None, *, scaled: bool) -> sp.csr_matrix:
+        X = self.scaled if scaled else self.X
+        return X if samples is None else X[samples]
+
+    def mean(self, *, scaled: bool) -> np.ndarray:
+        X = self.scaled if scaled else self.X
+        return mean_row(with_unsigned_columns(to_triple(X)), X.shape[1])
+
+
 def impute(
     X: sp.csr_matrix,
     Y1: sp.csr_matrix,
     Y2: sp.csr_matrix,
-    method: Method = "auto",
+    method: Method = ImputeOptions.method,
     *,
-    seed: int = 0,
-    steps: int = 20,
-    step_size: float = 1.0,
-    owners: Owners = "posterior",
-    ridge: float | None = None,
-    threshold: float | None = None,
-    rounds: int = 10,
-    rank: int | None = None,
+    seed: int = ImputeOptions.seed,
+    steps: int = ImputeOptions.steps,
+    step_size: float = ImputeOptions.step_size,
+    owners: Owners = ImputeOptions.owners,
+    ridge: float | None = ImputeOptions.ridge,
+    threshold: float | None = ImputeOptions.threshold,
+    rounds: int = ImputeOptions.rounds,
+    rank: int | None = ImputeOptions.rank,
     threads: int | None = None,
 ) -> Imputed:
-    """Labels of single samples from labels of groups.
-
-    X: samples x features (rows of length 1 are meant); Y1: samples x groups; Y2: groups x labels.
-    method: baseline (every label of a sample's groups); eagle0, eagle, centred (the paper's two steps; `steps` and
-        `step_size` belong to eagle, centred takes the mean row off and makes no step); discriminative (a linear scorer
-        against all negatives and noisy-or posteriors in turn, for `rounds` rounds); auto (the one of these whose owners
-        foretell labels of groups set aside best; the trace says which and why).
-    owners, ridge, threshold, rank: of discriminative. one: the best sample of each group; posterior: every sample whose
-        posterior is above `threshold`, and the best. Ridge and threshold, where they are not given, and how scores
-        become posteriors are chosen by the labels of groups set aside: no true label of a sample is looked at. A ridge
-        counts in units of the rows' mean squared length. rank: leading directions, by default more where members of
-        groups are alike.
+    """Find the labels of single samples from the labels of groups of samples.
 
     Every label of a group that has samples is owned by at least one of them, and only by them, whatever the data and
-    the options. How large the features are, how groups and labels are numbered, and empty groups change nothing about
-    auto's choice and discriminative's owners (labels: unless two groups have the same samples and other labels). Of
-    samples that nothing tells apart the one with the lowest number is the best.
-    Raises ConfigError for options out of range, DataError where the matrices do not fit each other.
+    the options. The scale of the features, the numbers of groups and labels, and empty groups do not change the choice
+    of `auto` or the owners of `discriminative` (the numbers of labels can, where two groups have the same samples and
+    different labels). Of samples that nothing distinguishes, the one with the lowest number is the best.
+
+    Parameters
+    ----------
+    X : scipy.sparse.csr_matrix of shape (n_samples, n_features)
+        Feature rows; rows of length 1 are expected.
+    Y1 : scipy.sparse.csr_matrix of shape (n_samples, n_groups)
+        Membership: the groups of each sample.
+    Y2 : scipy.sparse.csr_matrix of shape (n_groups, n_labels)
+        The labels of each group.
+    method : {"auto", "baseline", "eagle0", "eagle", "centred", "discriminative"}
+        baseline: every label of the groups of a sample. eagle0, eagle, centred: embed the labels, then take the nearest
+        sample of each group; centred subtracts the mean row and takes no steps. discriminative: a linear scorer against
+        all negatives and noisy-or posteriors, in alternating rounds. auto: the one of these whose owners predict the
+        labels of held-out groups best; `trace` tells which, and why.
+    seed : int
+        Decides which groups are held out.
+    steps, step_size : int, float
+        Options of eagle, see `embed`.
+    owners : {"posterior", "one"}
+        Option of discriminative. one: the best sample of each group. posterior: also every sample whose posterior is
+        above `threshold`.
+    ridge, threshold : float, optional
+        Options of discriminative. A ridge counts in units of the mean squared length of the rows. By default both are
+        chosen by the labels of held-out groups; no true label of a sample is used.
+    rounds : int
+        Option of discriminative: the most rounds.
+    rank : int, optional
+        Option of discriminative: how many leading directions are kept. By default more where members of groups are
+        alike.
+    threads : int, optional
+        By default one per usable core. The number of threads changes no byte of the result.
+
+    Returns
+    -------
+    Imputed
+        The labels, their scores, and a trace of the choices.
+
+    Raises
+    ------
+    ConfigError
+        Where an option is out of range.
+    DataError
+        Where the matrices are wrong or do not fit each other.
+
+    Examples
+    --------
+    Two groups of two samples share a label. One sample of each group has the feature that goes with it:
+
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from xpipe.eagle import impute
+    >>> X = sp.csr_matrix(np.array([[1, 0], [0, 1], [1, 0], [-1, 0]], dtype=np.float32))
+    >>> Y1 = sp.csr_matrix(np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=np.float32))
+    >>> Y2 = sp.csr_matrix(np.array([[1], [1]], dtype=np.float32))
+    >>> found = impute(X, Y1, Y2, method="eagle")
+    >>> found.labels.toarray().ravel().tolist()
+    [1.0, 0.0, 1.0, 0.0]
+    >>> found.trace["method"]
+    'eagle'
     """
-    for name, word, known in (("method", method, get_args(Method)), ("owners", owners, get_args(Owners))):
-        if word not in known:
-            raise ConfigError(f"`{name}` must be one of {', '.join(known)}, got {word!r}")
-    check_choices(ridge, threshold, rounds, rank)
+    options = ImputeOptions(method, steps, step_size, owners, ridge, threshold, rounds, rank, seed)
+    options.check()
     threads = check_threads(threads)
     X = canonical(X, "features")
     Y1, Y2 = as_ones(Y1, "membership (Y1)"), as_ones(Y2, "group_labels (Y2)")
     check_shapes(X, Y1=Y1, Y2=Y2)
-    if method in ("auto", "discriminative") and X.data.any() and Y2.nnz:
-        found = _chosen(
-            X, Y1, Y2, method, owners, threads, seed=seed, ridge=ridge, threshold=threshold, rounds=rounds, rank=rank,
-            steps=steps, step_size=step_size,
-        )  # fmt: skip
-    else:
-        found = _plain(X, Y1, Y2, method, steps, step_size, threads)
-    checked(found.labels, Y1, Y2, found.trace["method"])
-    return found
-
-
-def _plain(
-    X: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix, method: str, steps: int, step_size: float, threads: int
-) -> Imputed:
-    """A method that needs no choice; also where there is nothing to choose by."""
-    from xpipe.eagle.assignment import embed_and_assign
-
-    if method in ("baseline", "auto", "discriminative") or not X.nnz or not Y2.nnz:
-        labels = spread_labels(Y1, Y2)
-        scores = to_matrix(to_triple(labels)._replace(values=labels.data.copy()), labels.shape[1])
-        return Imputed(labels, scores, {"method": "baseline"})
-    labels, scores, objective = embed_and_assign(
-        X, Y1, Y2, steps=steps if method == "eagle" else 0, step_size=step_size, centred=method == "centred",
-        trace=True, threads=threads,
-    )  # fmt: skip
-    return Imputed(labels, scores, {"method": method, "objective": np.asarray(objective).tolist()})
-
-
-def _chosen(
-    X: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix, method: str, owners: str, threads: int, **options: Any
-) -> Imputed:
-    """`discriminative`, or what `auto` chooses."""
-    from xpipe.eagle.choice import decide
-    from xpipe.eagle.discriminative import find_owners
-    from xpipe.eagle.embedding import mean_row
-    from xpipe.eagle.problem import state_problem
-    from xpipe.eagle.whitening import scaled_rows, whiten
-
-    scaled = scaled_rows(X)
-    mean = mean_row(state_problem(scaled, Y1, Y2)) if method == "auto" else None
-    choice, metric = decide(lambda samples: scaled[samples], Y1, Y2, method, mean=mean, threads=threads, **options)
-    if choice.method != "discriminative":
-        made = _plain(X, Y1, Y2, choice.method, options["steps"], options["step_size"], threads)
-        return replace(made, trace={**made.trace, "choice": asdict(choice)})
-    labels, scores = find_owners(
-        whiten(scaled, metric, threads), Y1, Y2, calibration=choice.calibration, owners=owners,
-        threshold=choice.threshold, rounds=options["rounds"], most_members=choice.most_members, threads=threads,
-    )  # fmt: skip
-    return Imputed(labels, scores, {"method": choice.method, "choice": asdict(choice)})
-
-
-def check_choices(ridge: float | None, threshold: float | None, rounds: int, rank: int | None) -> None:
-    """Raise ConfigError where an option of `discriminative` is out of range; None: it is chosen."""
-    if ridge is not None and not (isinstance(ridge, Real) and 0 <= ridge < math.inf):
-        raise ConfigError(f"`ridge` must be a number from 0 on, got {ridge!r}", fix="leave it out: it is chosen")
-    if threshold is not None and not (isinstance(threshold, Real) and 0 <= threshold <= 1):
-        raise ConfigError(f"`threshold` must be from 0 to 1, got {threshold!r}", why="posteriors are chances")
-    for name, count in (("rounds", rounds), ("rank", rank)):
-        if count is not None and not (isinstance(count, Integral) and count >= 1):
-            raise ConfigError(f"`{name}` must be a whole number from 1 on, got {count!r}")
+    if not X.nnz or not Y2.nnz or (options.chooses and not X.data.any()):
+        options = replace(options, method="baseline")  # nothing tells members apart
+    features = MatrixRows(X)
+    decision = plan.decide(options, features, Y1, Y2, threads)
+    assigned = plan.assign_chunk(decision, features, plan.Chunk(None, Y1, Y2), threads=threads)
+    trace: dict[str, Any] = {"method": decision.method}
+    if assigned.objective is not None:
+        trace["objective"] = assigned.objective.tolist()
+    if decision.choice is not None:
+        trace["choice"] = asdict(decision.choice)
+    return Imputed(matrix_with_ones(assigned.scores), assigned.scores, trace)

@@ -1,6 +1,6 @@
-"""Numbers of groups and labels that follow from who is in them: a choice must not depend on how they came numbered.
+"""Numbers of groups and labels that follow from their members: a choice must not depend on the numbers in the input.
 
-Holds no choice. Samples keep their numbers: of equals, the methods take the sample that comes first.
+Holds no choice. Samples keep their numbers: among equals, the methods take the sample with the lowest number.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from xpipe.ground.sparse import Triple, to_triple
 
 
 def renumbered(Y1: sp.csr_matrix, Y2: sp.csr_matrix) -> tuple[sp.csr_matrix, sp.csr_matrix]:
-    """(Y1, Y2) as ones, without groups that have no samples and labels that have no groups, in an order of their own.
+    """(Y1, Y2) as ones, with groups and labels in an order that their members determine.
 
-    Groups come in the order of their samples, and where these are the same, of their labels; groups of the same samples
-    and labels are interchangeable. Labels come in the order of their groups. So any numbering of the groups gives the
-    same pair, and any numbering of the labels as well, unless two groups have the same samples and other labels.
+    Groups without samples and labels without groups are removed. Groups are sorted by their samples, then by their
+    labels; groups with the same samples and labels are interchangeable. Labels are sorted by their groups. So any
+    numbering of the groups gives the same pair. Any numbering of the labels does as well, unless two groups have the
+    same samples and different labels.
     """
     Y1, Y2 = with_samples(Y1, Y2)
     members, labels = _rows(sp.csr_matrix(Y1.T)), _rows(Y2)
@@ -31,7 +32,7 @@ def renumbered(Y1: sp.csr_matrix, Y2: sp.csr_matrix) -> tuple[sp.csr_matrix, sp.
 
 
 def with_samples(Y1: sp.csr_matrix, Y2: sp.csr_matrix) -> tuple[sp.csr_matrix, sp.csr_matrix]:
-    """(Y1, Y2) as ones, without the groups that have no samples: these teach nothing and own nothing."""
+    """(Y1, Y2) as ones, without the groups that have no samples: nobody in them can own a label."""
     Y1, Y2 = as_ones(Y1, "membership (Y1)"), as_ones(Y2, "group_labels (Y2)")
     filled = np.bincount(Y1.indices, minlength=Y1.shape[1]) > 0
     if filled.all():
@@ -40,12 +41,13 @@ def with_samples(Y1: sp.csr_matrix, Y2: sp.csr_matrix) -> tuple[sp.csr_matrix, s
 
 
 def _rows(matrix: sp.csr_matrix) -> Triple:
+    """The raw arrays, with sorted indices."""
     matrix.sort_indices()
     return to_triple(matrix)
 
 
 def _ordered(rows: Triple, otherwise: Triple | None = None) -> np.ndarray:
-    """The rows that have entries, by their columns, the first column first; equals by those of the other rows."""
+    """Numbers of the rows that have entries, sorted by their columns; equal rows by the columns of `otherwise`."""
     filled = np.flatnonzero(np.diff(rows.indptr))
     first = rows.indices[rows.indptr[filled]]
     order = filled[np.argsort(first, kind="stable")]
@@ -60,5 +62,5 @@ def _ordered(rows: Triple, otherwise: Triple | None = None) -> np.ndarray:
 
 
 def _keys(rows: Triple) -> tuple[bytes, list[int]]:
-    """Columns as bytes that compare as the numbers do, and where each row's begin."""
+    """Columns as bytes that compare in the order of the numbers, and where each row begins."""
     return rows.indices.astype(">i4").tobytes(), rows.indptr.tolist()

@@ -1,6 +1,6 @@
-"""What embedding and assignment start from: checked matrices as raw arrays, and labels cut into chunks of equal cost.
+"""What embedding and assignment start from: checked matrices as raw arrays, and chunks of labels of about equal cost.
 
-Holds no algorithm. Y1 = membership (samples x groups), Y2 = group_labels (groups x labels); both are read by columns.
+Holds no algorithm. Y1 = membership (samples x groups), Y2 = group_labels (groups x labels); both are stored by columns.
 """
 
 from __future__ import annotations
@@ -9,75 +9,77 @@ import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from xpipe.eagle._rows_numba import Lists
 from xpipe.errors import DataError
 from xpipe.ground.library_threads import one_thread_each
-from xpipe.ground.sparse import canonical, check_shapes, read_only, to_triple
-from xpipe.grouping.groups import binarised
+from xpipe.ground.sparse import Triple, canonical, check_shapes, read_only, to_triple
+from xpipe.ground.sparse_rows import binarised, row_pointers
 
-CHUNKS_A_THREAD = 16
-LARGEST_CHUNK = 1 << 24  # entries of rows a chunk of labels reads, and thus bounds what it writes; a label may be more
+CHUNKS_PER_THREAD = 16
+LARGEST_CHUNK = 1 << 24  # row entries that a chunk of labels reads: bounds what it writes; one label may need more
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Features by rows, samples of each group, groups of each label; all arrays read-only."""
+    """Features by rows, the samples of each group, the groups of each label. All arrays are read-only."""
 
-    indptr: np.ndarray
-    indices: np.ndarray
-    values: np.ndarray
-    group_ptr: np.ndarray
-    group_samples: np.ndarray
-    label_ptr: np.ndarray
-    label_groups: np.ndarray
+    features: Triple
+    members: Lists  # samples of each group
+    label_groups: Lists  # groups of each label
     n_features: int
 
     @property
     def n_samples(self) -> int:
-        return len(self.indptr) - 1
+        return self.features.n_rows
 
     @property
     def n_labels(self) -> int:
-        return len(self.label_ptr) - 1
+        return len(self.label_groups.starts) - 1
 
     @property
-    def columns(self) -> np.ndarray:
-        """Column indices as uint32: numba then spares the test for a negative one."""
-        return self.indices.view(np.uint32)
+    def rows(self) -> Triple:
+        """The features with column indices as uint32."""
+        return with_unsigned_columns(self.features)
 
     def label_costs(self) -> np.ndarray:
-        """Entries of the rows in each label's groups, and one for each sample."""
-        rows = np.diff(self.indptr)[self.group_samples] + 1
-        groups = np.diff(np.concatenate([[0], np.cumsum(rows)])[self.group_ptr])[self.label_groups]
-        return np.diff(np.concatenate([[0], np.cumsum(groups)])[self.label_ptr])
+        """Cost per label: the entries of the rows in its groups, plus one per sample."""
+        row_costs = np.diff(self.features.indptr)[self.members.items] + 1
+        group_costs = np.diff(row_pointers(row_costs)[self.members.starts])[self.label_groups.items]
+        return np.diff(row_pointers(group_costs)[self.label_groups.starts])
 
 
-def state_problem(X: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix) -> Problem:
+def prepare_problem(X: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix) -> Problem:
     """Check the matrices and lay them out for the kernels. Raises DataError where they are wrong or do not fit."""
     features = X if _is_canonical(X) else canonical(X, "features (X)")
     membership = as_ones(Y1, "membership (Y1)")
     group_labels = as_ones(Y2, "group_labels (Y2)")
     check_shapes(features, Y1=membership, Y2=group_labels)
-    rows = to_triple(features)
-    groups, labels = membership.tocsc(), group_labels.tocsc()
     return Problem(
-        read_only(rows.indptr),
-        read_only(rows.indices),
-        read_only(rows.values),
-        read_only(groups.indptr.astype(np.int64)),
-        read_only(groups.indices.astype(np.int32, copy=False)),
-        read_only(labels.indptr.astype(np.int64)),
-        read_only(labels.indices.astype(np.int32, copy=False)),
+        Triple(*map(read_only, to_triple(features))),
+        columns_of(membership),
+        columns_of(group_labels),
         features.shape[1],
     )
 
 
+def with_unsigned_columns(rows: Triple) -> Triple:
+    """The same rows with column indices as uint32: numba then omits the test for negative indices."""
+    return rows._replace(indices=rows.indices.view(np.uint32))
+
+
+def columns_of(matrix: sp.csr_matrix) -> Lists:
+    """The row numbers of each column, read-only."""
+    by_column = matrix.tocsc()
+    starts, items = by_column.indptr.astype(np.int64), by_column.indices.astype(np.int32, copy=False)
+    return Lists(read_only(starts), read_only(items))
+
+
 def _is_canonical(X: sp.csr_matrix) -> bool:
-    """Whether the rows can be used as they are, found without copies: they are most of the memory."""
+    """Whether the rows can be used without a copy. The test itself copies nothing: rows take most of the memory."""
     if not (sp.issparse(X) and X.format == "csr" and X.data.dtype == np.float32 and X.has_canonical_format):
         return False
     inside = X.nnz == 0 or (X.indices.min() >= 0 and X.indices.max() < X.shape[1])
@@ -85,7 +87,7 @@ def _is_canonical(X: sp.csr_matrix) -> bool:
 
 
 def as_ones(matrix: sp.csr_matrix, what: str) -> sp.csr_matrix:
-    """The pattern of a matrix as canonical ones; entries that are zero are none."""
+    """The non-zero entries of a matrix as ones, canonical; stored zeros are removed."""
     checked = canonical(matrix, what)
     return checked if (checked.data == 1).all() else binarised(checked)
 
@@ -109,7 +111,7 @@ def check_labels(labels: np.ndarray | None, n_labels: int) -> np.ndarray:
 
 
 def cut_labels(labels: np.ndarray, costs: np.ndarray, most: int) -> list[np.ndarray]:
-    """Chunks of about equal cost, at most `most` unless one label is more; the heaviest labels come first."""
+    """Chunks of about equal cost, the heaviest labels first. Only a single label may cost more than `most`."""
     order = np.argsort(-costs[labels], kind="stable")
     before = np.cumsum(costs[labels][order]) - costs[labels][order]
     cuts = np.flatnonzero(np.diff(before // max(most, 1))) + 1
@@ -117,24 +119,15 @@ def cut_labels(labels: np.ndarray, costs: np.ndarray, most: int) -> list[np.ndar
 
 
 def run_chunks(work: Callable[[np.ndarray], None], labels: np.ndarray, costs: np.ndarray, threads: int) -> None:
-    """Do the work of all chunks side by side; which thread takes which must not matter to it."""
-    most = int(min(costs[labels].sum() // (threads * CHUNKS_A_THREAD) + 1, LARGEST_CHUNK))
+    """Call `work` for every chunk of labels, in threads. Which thread takes which chunk must not matter."""
+    most = int(min(costs[labels].sum() // (threads * CHUNKS_PER_THREAD) + 1, LARGEST_CHUNK))
     chunks: Sequence[np.ndarray] = cut_labels(labels, costs, most)
     with ThreadPoolExecutor(threads, thread_name_prefix="xpipe-eagle") as pool:
         for done in [pool.submit(work, chunk) for chunk in chunks]:
             done.result()
 
 
-class Written(NamedTuple):
-    """Rows of some labels, back to back."""
-
-    labels: np.ndarray
-    lengths: np.ndarray
-    indices: np.ndarray
-    weights: np.ndarray
-
-
 def square_length(mean: np.ndarray) -> float:
-    """<mean, mean>, on one BLAS thread: more would add up in another order."""
+    """<mean, mean>, computed on one BLAS thread: several threads would add in another order."""
     with one_thread_each() if len(mean) else contextlib.nullcontext():
         return float(mean @ mean)

@@ -1,17 +1,10 @@
-"""The engine: what a stage is, what must run and why, who computes, what is kept. Knows no particular stage."""
+"""The engine: what a stage is, which stages must run and why, who computes, what is kept.
+
+Holds no particular stage. The names that `__init__.pyi` lists are imported on first use.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from xpipe.ground.lazy import public_names
 
-from xpipe.ground.lazy import public_name
-
-PUBLIC = {"run": "execute", "plan": "decide", "check": "decide"}
-
-
-def __getattr__(name: str) -> Any:
-    return public_name(__name__, PUBLIC, name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *PUBLIC])
+__getattr__, __dir__, __all__ = public_names(__name__, __file__)

@@ -1,15 +1,17 @@
-"""What a stage sees while it runs, and how it hands units of work to the cluster."""
+"""What a stage can use while it runs, and how it hands units of work to the cluster. Knows no particular stage."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
-from xpipe.engine import store
 from xpipe.engine.cluster.calls import Call, Cluster, ClusterParams, Outcome
+from xpipe.engine.manifest import Artifact
 from xpipe.engine.messages import Finished, Unit, result_type
 from xpipe.engine.params import Params
+from xpipe.engine.progress import Bar
+from xpipe.engine.receipts import read_receipts
 from xpipe.engine.sources import Source
 from xpipe.errors import StageError
 from xpipe.ground.backend import Backend
@@ -19,25 +21,23 @@ P = TypeVar("P", bound=Params)
 U = TypeVar("U", bound=Unit)
 S = TypeVar("S")
 R = TypeVar("R")
-TASKS_A_WORKER = 4  # enough that workers finish together, few enough that a task is worth its overhead
-
-
-class Bar(Protocol):
-    """Who shows how far a stage is, such as `cli.progress.Bar`."""
-
-    def expect(self, count: int) -> None: ...
-
-    def advance(self, count: int) -> None: ...
+TASKS_PER_WORKER = 4  # enough that all workers finish at about the same time, few enough that a task is worth its cost
+SHARE_OF_MEMORY = 1 / 8  # of a worker's memory that the rows of one task may take
 
 
 @dataclass
 class Context(Generic[P]):
-    """What a stage's `run` may use. `inputs` maps artifact names to finished artifacts."""
+    """What a stage's `run` can use.
+
+    inputs: the finished artifacts that the stage reads, by name. folder: the folder of the stage, to write to. sources:
+    the files from outside the store that `Stage.identity` asked for, as they were digested. peak_bytes: the most memory
+    of a worker so far. resumed: the number of units that an interrupted run had finished.
+    """
 
     stage: str
     params: P
     seed: int
-    inputs: dict[str, store.Artifact]
+    inputs: dict[str, Artifact]
     folder: str
     cluster: Cluster
     cluster_params: ClusterParams
@@ -45,7 +45,7 @@ class Context(Generic[P]):
     warn: Callable[[str], None]
     note: Callable[[str], None]
     backend: Backend
-    sources: tuple[Source, ...] = ()  # the files from outside the store that `identity` digested
+    sources: tuple[Source, ...] = ()
     peak_bytes: int = 0
     resumed: int = 0
 
@@ -59,10 +59,12 @@ class Context(Generic[P]):
         bytes_per_row: float = 0,
         one_unit_per_task: bool = False,
     ) -> list[Finished[R]]:
-        """Run `work(folder, unit, shared)` for every unit at the cluster, in chunks; gives what came of each, in order.
+        """Run `work(folder, unit, shared)` for every unit on the cluster. Returns the finished units, in order.
 
-        Units finished by an earlier, interrupted run are not done again. bytes_per_row: memory that a unit needs, by
-        its size. The work function's annotation, `Finished[R]`, is what receipts are checked by.
+        Units are bundled into tasks of about equal size, unless one_unit_per_task. A unit that an interrupted run
+        finished is not done again. Its receipt is checked against the return annotation of `work`, `Finished[R]`.
+        step: the name of this part of the stage. shared: what all units need. bytes_per_row: the memory that one row of
+        a unit needs.
         """
         return self._map(step, work, units, shared, False, bytes_per_row, one_unit_per_task)
 
@@ -75,7 +77,10 @@ class Context(Generic[P]):
         *,
         bytes_per_row: float = 0,
     ) -> list[Finished[R]]:
-        """As `map`, for work that is cheaper for several units at once: `work(folder, units, shared)` yields each."""
+        """Like `map`, for work that is cheaper for several units at once.
+
+        `work(folder, units, shared)` yields each unit with what it gave, as soon as the unit is finished.
+        """
         return self._map(step, work, units, shared, True, bytes_per_row, False)
 
     def _map(
@@ -88,7 +93,8 @@ class Context(Generic[P]):
         bytes_per_row: float,
         one_unit_per_task: bool,
     ) -> list[Finished[Any]]:
-        done = store.read_receipts(self.folder, step, result_type(work), self.sources)
+        """What `map` and `map_together` do: resume, bundle the pending units, run them, and collect all results."""
+        done = self._finished_before(step, work)
         pending = [unit for unit in units if unit.name not in done]
         self.bar.expect(sum(unit.size for unit in units))
         if len(pending) < len(units):
@@ -115,12 +121,25 @@ class Context(Generic[P]):
             raise StageError(f"stage {self.stage} left {len(missing)} units undone", where=f"{step} {missing[0]}")
         return [done[unit.name] for unit in units]
 
+    def _finished_before(self, step: str, work: Callable[..., Any]) -> dict[str, Finished[Any]]:
+        """The units of a step that an interrupted run finished, by name."""
+        other: list[str] = []
+        done: dict[str, Finished[Any]] = read_receipts(self.folder, step, result_type(work), self.sources, other.append)
+        if other:
+            more = f" and {len(other) - 1} more" if len(other) > 1 else ""
+            self.warn(
+                f"stage {self.stage}: {step} {other[0]}{more} of a stopped run have receipts of another shape; "
+                "they are done again"
+            )
+        return done
+
     def _chunks(self, units: Sequence[U], bytes_per_row: float) -> Iterator[tuple[U, ...]]:
-        """Consecutive units of about `chunk_rows` rows together; how they are cut changes no byte of the output."""
+        """Bundles of consecutive units, each of about `chunk_rows` rows. Bundling changes no byte of the output."""
         total = sum(unit.size for unit in units)
-        limit = self.cluster_params.chunk_rows or max(1, total // (TASKS_A_WORKER * self.cluster.workers))
+        limit = self.cluster_params.chunk_rows or max(1, total // (TASKS_PER_WORKER * self.cluster.workers))
         if bytes_per_row:
-            limit = max(1, min(limit, int(parse_bytes(self.cluster_params.memory_limit) / 8 / bytes_per_row)))
+            memory = parse_bytes(self.cluster_params.memory_limit) * SHARE_OF_MEMORY
+            limit = max(1, min(limit, int(memory / bytes_per_row)))
         chunk: list[U] = []
         for unit in units:
             if chunk and sum(member.size for member in chunk) + unit.size > limit:
@@ -132,5 +151,6 @@ class Context(Generic[P]):
 
 
 def describe_range(units: Sequence[Unit]) -> str:
+    """The names of the first and the last unit, for messages."""
     first, last = units[0].name, units[-1].name
     return first if first == last else f"{first} to {last}"

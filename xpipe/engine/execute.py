@@ -1,36 +1,73 @@
-"""Runs the stages of a pipeline that are not in the store yet, publishes what they make, lays out the outputs, reports.
+"""Runs a pipeline: performs its steps in order, lays out the outputs, and writes results.json.
 
-Holds no arithmetic and no format: stages do the work, the store keeps it.
+Holds no arithmetic and no format: stages do the work, the store keeps it. `perform` runs a single step.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xpipe.engine import places, registry, store
-from xpipe.engine.cluster import Cluster, connect
-from xpipe.engine.context import Context
-from xpipe.engine.decide import Decision, absolute, check, decide
-from xpipe.engine.export import close_journal, export, written
-from xpipe.engine.locks import RunLock, StoreLock, sole_builder
+from xpipe.engine import places, registry
+from xpipe.engine.cluster import connect
+from xpipe.engine.decide import check, decide
+from xpipe.engine.export import export, written
+from xpipe.engine.locks import RunLock, StoreLock
+from xpipe.engine.manifest import Manifest
+from xpipe.engine.paths import absolute
+from xpipe.engine.perform import Run, perform
+from xpipe.engine.pipeline import Pipeline
+from xpipe.engine.progress import Progress
 from xpipe.engine.results import RESULTS, last_ingredients
-from xpipe.engine.sources import Watched, changed
-from xpipe.engine.stage import Produced
-from xpipe.engine.store import Manifest, Store
+from xpipe.engine.run_record import close_journal
+from xpipe.engine.store import Store
 from xpipe.engine.wiring import Step
-from xpipe.errors import DataError
 from xpipe.ground import files, machine
+from xpipe.ground.backend import Backend
 from xpipe.ground.checked_json import dump_json
 from xpipe.ground.library_threads import while_executing
+from xpipe.ground.temporary_names import is_abandoned
 
 
-def run(pipeline: Any, progress: Any, backend: Any) -> dict:
-    """Run a pipeline to its end; gives (and writes) results.json. The same call goes on where a stopped one was.
+def run(pipeline: Pipeline, progress: Progress, backend: Backend) -> dict[str, Any]:
+    """Run a pipeline to its end. The same call resumes a run that was stopped.
 
-    Meanwhile the process's numerical libraries have one thread each; afterwards as many as before.
+    While it runs, the numerical libraries of this process have one thread each. Afterwards they have as many as before.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        A checked pipeline, as `xpipe.config.load` returns it.
+    progress : Progress
+        Shows the progress, notes and warnings, such as `xpipe.cli.progress.Progress`.
+    backend : Backend
+        The backend, as `xpipe.ground.backend.choose` returns it.
+
+    Returns
+    -------
+    dict
+        The content of results.json, which is written to the run's folder.
+
+    Raises
+    ------
+    ConfigError
+        If the pipeline is bound to fail.
+    DataError, StageError, ResourceError
+        If a stage fails. Finished units of work are kept.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from xpipe import config, engine
+    >>> from xpipe.cli.progress import Progress
+    >>> from xpipe.ground.backend import choose
+    >>> _ = Path("run.yaml").write_text("{name: example, cluster: none, data: {name: tiny, if_missing: synthesize}}")
+    >>> with Progress(mode="quiet") as progress:
+    ...     results = engine.run(config.load("run.yaml", ["out=example/run"]), progress, choose("cpu"))
+    >>> [(stage["stage"], stage["status"]) for stage in results["stages"]]
+    [('synth', 'ran'), ('read', 'ran')]
     """
     started = time.monotonic()
     steps = check(pipeline)
@@ -49,156 +86,72 @@ def run(pipeline: Any, progress: Any, backend: Any) -> dict:
             progress.note(
                 f"the run before (process {lock.left_behind.get('pid')}) did not finish; going on where it stopped"
             )
-        for folder in (out, artifacts.path, registry.folder_of(artifacts.path)):  # stages clear their own folders
-            for name in filter(files.is_abandoned, files.listing(folder)):
-                files.remove(files.join(folder, name))
-        last = last_ingredients(out)
-        made: dict[str, Manifest] = {}
-        rows = []
-        for step in steps:
-            decision = decide(step, made, artifacts, pipeline.seed, last, backend)
-            if decision.why.startswith("damaged"):
-                progress.warn(f"stage {step.stage.name} is {decision.why}; building it again")
-            record = _perform(step, decision, _Run(pipeline, artifacts, cluster, progress, backend))
-            made[step.stage.name] = decision.manifest  # type: ignore[assignment]  # set by _perform
-            rows.append(record)
-        exports = [
-            made[step.stage.name].artifacts[name]
-            for step in steps
-            for name in step.stage.exports
-            if name in made[step.stage.name].artifacts
-        ]
-        outputs = export(exports, out, progress.warn)
-        results = {
-            "name": pipeline.name,
-            "synthetic": any(manifest.summary.get("synthetic", False) for manifest in made.values()),
-            "seed": pipeline.seed,
-            "pipeline": pipeline.model_dump(mode="json", exclude_none=True),
-            "stages": rows,
-            "outputs": outputs,
-            "written": [entry.to_json() for entry in written(exports)],
-            "out": out,
-            "store": artifacts.path,
-            "backend": backend.summary(),
-            "cluster": cluster.describe(),
-            "versions": versions(),
-            "seconds": round(time.monotonic() - started, 3),
-            "peak_memory_main": machine.peak_bytes(),
-        }
+        remove_abandoned(out, artifacts.path, registry.folder_of(artifacts.path))  # stages clear their own folders
+        shared = Run(pipeline, artifacts, cluster, progress, backend, out, started)
+        made, rows = _perform_all(steps, shared, last_ingredients(out))
+        results = _export_all(steps, made, rows, shared)
         files.write_bytes(files.join(out, RESULTS), dump_json(results))
         close_journal(out)
         registry.register(artifacts.path, out, [f"{row['stage']}-{row['key']}" for row in rows])
     return results
 
 
-@dataclass(frozen=True)
-class _Run:
-    """What every stage of one run shares."""
-
-    pipeline: Any
-    artifacts: Store
-    cluster: Cluster
-    progress: Any
-    backend: Any
+def remove_abandoned(*folders: str) -> None:
+    """Remove temporary files that dead processes left in these folders."""
+    for folder in folders:
+        for name in filter(is_abandoned, files.listing(folder)):
+            files.remove(files.join(folder, name))
 
 
-def _perform(step: Step, decision: Decision, run: _Run) -> dict:
-    """Make sure the step's manifest exists (in decision.manifest); gives its entry for results.json."""
-    started = time.monotonic()
-    name, artifacts = step.stage.name, run.artifacts
-    record: dict = {"stage": name, "key": decision.key, "status": "cached", "why": decision.why}
-    if decision.manifest is None:
-        assert decision.key is not None  # every step before it is made
-        with sole_builder(artifacts.folder(name, decision.key), run.progress.note):
-            built = artifacts.find(name, decision.key)  # by another run, while we waited?
-            if built is not None and not artifacts.damage(built):
-                decision.manifest = built
-            else:
-                record |= _build(step, decision, run)
-    else:
-        artifacts.tidy(decision.manifest)
-    assert decision.manifest is not None
-    record["seconds"] = round(time.monotonic() - started, 3)
-    record["ingredients"] = decision.manifest.ingredients
-    record["summary"] = decision.manifest.summary
-    record["digests"] = {artifact: a.digest for artifact, a in decision.manifest.artifacts.items()}
-    return record
+def _perform_all(
+    steps: Sequence[Step], run: Run, last: Mapping[str, dict[str, Any]]
+) -> tuple[dict[str, Manifest], list[dict[str, Any]]]:
+    """Perform all steps. Returns the manifest of each stage by name, and the entries of results.json.
 
-
-def _build(step: Step, decision: Decision, run: _Run) -> dict:
-    """Run a stage and publish what it made; gives how it went."""
-    name, key, ingredients = step.stage.name, decision.key, decision.ingredients
-    artifacts, pipeline, progress = run.artifacts, run.pipeline, run.progress
-    assert key is not None
-    assert ingredients is not None
-    folder = artifacts.begin(name, key)
-    bar = progress.stage(name, unit=step.stage.counts)
-    context = Context(
-        name,
-        step.params,
-        pipeline.seed,
-        decision.inputs,
-        folder,
-        run.cluster,
-        pipeline.cluster,
-        bar,
-        progress.warn,
-        progress.note,
-        run.backend,
-        decision.sources,
-    )
-    if pipeline.cluster.kind == "local":
-        began = time.monotonic()
-        step.stage.compile()
-        if time.monotonic() - began > 2:
-            progress.note(f"{name}: compiled its kernels in {time.monotonic() - began:.0f} s, once for this machine")
-    machine.reset_peak()
-    try:
-        produced = _produce(step, context, progress)
-    except (DataError, OSError):
-        _look_again(step, decision, run)  # a file that changed explains better what was found in it
-        raise
-    _look_again(step, decision, run)
-    decision.manifest = artifacts.publish(name, key, ingredients, produced.artifacts, produced.summary)
-    bar.done()
-    status = "resumed" if context.resumed else "ran"
-    return {"status": status, "peak_memory": context.peak_bytes or machine.peak_bytes()}
-
-
-def _produce(step: Step, context: Context[Any], progress: Any) -> Produced:
-    """Run a stage; from the beginning where what an earlier run left is not what this stage leaves."""
-    try:
-        return step.stage.run(context)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        if not context.resumed:
-            raise
-        progress.warn(f"stage {context.stage}: what a stopped run left cannot be used ({error!r}); beginning anew")
-    files.remove(files.join(context.folder, store.RECEIPTS))
-    context.resumed = 0
-    return step.stage.run(context)
-
-
-def _look_again(step: Step, decision: Decision, run: _Run) -> None:
-    """Raises DataError where files from outside the store are no longer those whose digests are in the key.
-
-    Units looked before and after they read; this covers what was read here, files that came or went, and files that
-    were too young for their stamps to be believed.
+    last: what each stage of the run before was made of.
     """
-    assert decision.ingredients is not None
-    if not decision.sources:
-        return
-    watched = Watched(run.artifacts)
-    again = step.stage.identity(step.params, decision.inputs, watched)
-    if again == decision.ingredients["params"]:
-        return
-    assert decision.key is not None
-    files.remove(files.join(run.artifacts.folder(step.stage.name, decision.key), store.RECEIPTS))
-    now = {source.path: source.sha256 for source in watched.sources}
-    other = [source.path for source in decision.sources if now.get(source.path) != source.sha256]
-    raise changed(other[0] if other else files.parent(decision.sources[0].path))
+    made: dict[str, Manifest] = {}
+    rows = []
+    for step in steps:
+        decision = decide(step, made, run.artifacts, run.pipeline.seed, last, run.backend)
+        if decision.why.startswith("damaged"):
+            run.progress.warn(f"stage {step.stage.name} is {decision.why}; building it again")
+        manifest, record = perform(step, decision, run)
+        made[step.stage.name] = manifest
+        rows.append(record)
+    return made, rows
+
+
+def _export_all(
+    steps: Sequence[Step], made: Mapping[str, Manifest], rows: list[dict[str, Any]], run: Run
+) -> dict[str, Any]:
+    """Lay out the outputs of all steps in the run's folder. Returns the content of results.json."""
+    exports = [
+        made[step.stage.name].artifacts[name]
+        for step in steps
+        for name in step.stage.exports
+        if name in made[step.stage.name].artifacts
+    ]
+    return {
+        "name": run.pipeline.name,
+        "synthetic": any(manifest.summary.get("synthetic", False) for manifest in made.values()),
+        "seed": run.pipeline.seed,
+        "pipeline": run.pipeline.to_json(),
+        "stages": rows,
+        "outputs": export(exports, run.out, run.progress.warn),
+        "written": [entry.to_json() for entry in written(exports)],
+        "out": run.out,
+        "store": run.artifacts.path,
+        "backend": run.backend.summary(),
+        "cluster": run.cluster.describe(),
+        "versions": versions(),
+        "seconds": round(time.monotonic() - run.started, 3),
+        "peak_memory_main": machine.peak_bytes(),
+    }
 
 
 def versions() -> dict[str, str]:
+    """The releases of xpipe, Python and the libraries that compute."""
     import platform
     from importlib import metadata
 

@@ -1,36 +1,25 @@
-"""Lays a run's outputs out in its folder, and takes away outputs it no longer has. Touches nothing else there.
+"""Lays a run's outputs out in its folder, and removes outputs that it no longer has. Touches nothing else there.
 
-What xpipe wrote into a run folder is on record, with sizes and digests: in results.json, and while an export is going
-on in a journal beside it. A file of an earlier output goes only if it is still the file on record. A file that xpipe
-did not write is never overwritten nor removed: where it is in the way of an output, it is moved to `kept/`.
+What xpipe wrote is on record (`run_record`). A file of an earlier output is removed only if it is still the file on
+record. A file that xpipe did not write is never overwritten or removed: where it is in the way of an output, it is
+moved to `kept/` (`keep_aside`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import stat
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from typing_extensions import TypedDict
-
-from xpipe.engine.messages import FileEntry, entry_from
+from xpipe.engine.keep_aside import make_way, make_way_for_outputs
+from xpipe.engine.manifest import Artifact, file_damage
+from xpipe.engine.messages import FileEntry
+from xpipe.engine.paths import kind_of
 from xpipe.engine.results import RESULTS
-from xpipe.engine.store import Artifact, EntryContent, file_damage
+from xpipe.engine.run_record import JOURNAL, KEPT, OWN, read_record, top_of, write_journal
 from xpipe.errors import DataError, ResourceError
 from xpipe.ground import files
-from xpipe.ground.checked_json import dump_json, read_json
-
-JOURNAL = ".written.json"
-KEPT = "kept"
-OWN = (RESULTS, JOURNAL, ".lock", KEPT)  # names in a run folder that no output can have
-
-
-class Journal(TypedDict):
-    """Files that xpipe wrote, or is about to write, into a run folder."""
-
-    written: list[EntryContent]
+from xpipe.ground.temporary_names import is_abandoned, is_temporary, stem_of_temporary, temporary_name
 
 
 class Output(NamedTuple):
@@ -42,29 +31,20 @@ class Output(NamedTuple):
     sha256: str
 
     def entry(self) -> FileEntry:
+        """The file as the record of the run folder lists it."""
         return FileEntry(self.path, self.bytes, self.sha256)
 
 
-def export(artifacts: Sequence[Artifact], out: str, tell: Callable[[str], None] = print) -> dict[str, dict]:
-    """Lay artifacts' folders and files out in the run's folder, by hard links where possible, each in one step.
+def export(artifacts: Sequence[Artifact], out: str, tell: Callable[[str], None] = print) -> dict[str, dict[str, Any]]:
+    """Lay the files of artifacts out in the run's folder, by hard links where possible.
 
-    Artifacts may share a folder, such as `models`. Gives {output: path, files, bytes}. The record of what was written
-    is `written(artifacts)`; the caller puts it into results.json and then calls `close_journal`.
-    Raises ResourceError where an output cannot be written.
+    Artifacts may share a folder, such as `models`. Returns {output: path, files, bytes}. The record of what was written
+    is `written(artifacts)`. The caller puts it into results.json and then calls `close_journal`. tell: called with each
+    warning. Raises ResourceError where an output cannot be written.
     """
     outputs = outputs_of(artifacts)
     try:
-        before = read_record(out)
-        _clear_half_written(out, {*(entry.path for entry in before), *(output.path for output in outputs)})
-        _move_aside(outputs, before, out, tell)
-        new = {output.path for output in outputs}
-        todo = [output for output in outputs if not _is_in_place(out, output)]
-        stale = [entry for entry in before if entry.path not in new]
-        if todo or stale:
-            record = [*before, *(output.entry() for output in outputs)]
-            files.write_bytes(files.join(out, JOURNAL), dump_json({"written": [entry.to_json() for entry in record]}))
-        _place(outputs, todo, {entry.path for entry in before} | new, out)
-        _take_away(stale, out, tell)
+        _lay_out(outputs, out, tell)
     except OSError as error:
         raise ResourceError(
             "the outputs cannot be laid out", where=str(error.filename or out), why=error.strerror or str(error),
@@ -73,19 +53,45 @@ def export(artifacts: Sequence[Artifact], out: str, tell: Callable[[str], None] 
     return _totals(outputs, out)
 
 
+def _lay_out(outputs: list[Output], out: str, tell: Callable[[str], None]) -> None:
+    """Put the outputs into their places, and remove those of earlier runs."""
+    before = read_record(out)
+    recorded, new = {entry.path for entry in before}, {output.path for output in outputs}
+    _clear_half_written(out, recorded | new)
+    kept = make_way(out, RESULTS, JOURNAL)
+    kept += make_way_for_outputs((output.entry() for output in outputs), recorded, out)
+    if kept:
+        tell(f"{_first_of(kept)} in {out}, not on record as written by xpipe, was in the way: moved to {KEPT}/")
+    todo = [output for output in outputs if not _is_in_place(out, output)]
+    stale = [entry for entry in before if entry.path not in new]
+    if todo or stale:
+        write_journal(out, [*before, *(output.entry() for output in outputs)])
+    _place(outputs, todo, recorded | new, out)
+    left = _take_away(stale, out)
+    if left:
+        tell(
+            f"{_first_of(left)} in {out} is no output of this pipeline; "
+            "it stays, because it is no longer as xpipe wrote it"
+        )
+
+
 def outputs_of(artifacts: Iterable[Artifact]) -> list[Output]:
-    """The files of artifacts, by their paths in the run folder: those below the artifact's own folder."""
+    """The files of artifacts, with their paths in the run folder: those below the folder with the artifact's name.
+
+    Raises DataError for a file that lies elsewhere, or that would replace a file of the run folder itself.
+    """
     found = []
     for artifact in artifacts:
         for entry in artifact.files:
-            path = entry.path.partition("/")[2]
-            if not path or path.partition("/")[0] in OWN:
+            folder, _, path = entry.path.partition("/")
+            source = files.join(artifact.folder, entry.path)
+            if folder != artifact.name or not path or top_of(path) in OWN:
                 raise DataError(
                     f"the stored {artifact.name} has a file that is no output",
-                    where=files.join(artifact.folder, entry.path),
+                    where=source,
+                    why=f"outputs lie below {artifact.name}/, and none may be named {', '.join(OWN)}",
                     fix=f"remove {artifact.folder}, then give the same command again",
                 )
-            source = files.join(artifact.folder, entry.path)
             found.append(Output(source, path, entry.bytes, entry.sha256))
     return found
 
@@ -95,98 +101,29 @@ def written(artifacts: Iterable[Artifact]) -> list[FileEntry]:
     return [output.entry() for output in outputs_of(artifacts)]
 
 
-def close_journal(out: str) -> None:
-    """Results.json has the record now."""
-    files.remove(files.join(out, JOURNAL))
-
-
-def read_record(out: str) -> list[FileEntry]:
-    """What xpipe wrote into a run folder, as far as it is on record. Every path stays inside the folder."""
-    found: list[FileEntry] = []
-    for name in (RESULTS, JOURNAL):
-        path = files.join(out, name)
-        if not files.is_local(path) or _kind(path) == "file":
-            with contextlib.suppress(DataError):  # unreadable, or of an older xpipe: then nothing is ours to remove
-                found += map(entry_from, read_json(path, Journal, allow_nan=True)["written"])
-    return [entry for entry in found if entry.path.partition("/")[0] not in OWN]
+def _first_of(paths: list[str]) -> str:
+    """The first of some paths, and how many more there are."""
+    return paths[0] + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
 
 
 def _clear_half_written(out: str, paths: set[str]) -> None:
-    """Remove what killed exports left under temporary names; only one run at a time writes to this folder."""
-    ours = {path.partition("/")[0] for path in paths} | {RESULTS, JOURNAL}
+    """Remove what killed exports left under temporary names. Only one run at a time writes to this folder."""
+    ours = {top_of(path) for path in paths} | {RESULTS, JOURNAL}
     for name in files.listing(out):
-        if files.is_temporary(name) and (files.is_abandoned(name) or files.stem_of_temporary(name) in ours):
+        if is_temporary(name) and (is_abandoned(name) or stem_of_temporary(name) in ours):
             files.remove(files.join(out, name))
     for folder in {files.parent(path) for path in paths if "/" in path}:
         if files.is_local(out) and not _leads_elsewhere(out, folder + "/x"):
-            for name in filter(files.is_temporary, files.listing(files.join(out, folder))):
-                if f"{folder}/{files.stem_of_temporary(name)}" in paths:
+            for name in filter(is_temporary, files.listing(files.join(out, folder))):
+                if f"{folder}/{stem_of_temporary(name)}" in paths:
                     files.remove(files.join(out, folder, name))
 
 
-def _kind(path: str) -> str:
-    """What there is under a path, no link followed: "" (nothing), "file", "folder" or "other"."""
-    if not files.is_local(path):
-        return "file" if files.exists(path) else ""
-    try:
-        mode = os.lstat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
-    return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
-
-
-def _move_aside(outputs: list[Output], before: list[FileEntry], out: str, tell: Callable[[str], None]) -> None:
-    """Move what xpipe did not write, and what is in the way of an output, to `kept/`: links, files, folders."""
-    recorded = {entry.path for entry in before}
-    checked, kept = set(), make_way(out, RESULTS, JOURNAL)
-    for output in outputs:
-        names = output.path.split("/")
-        for depth in range(1, len(names) if files.is_local(out) else 0):
-            folder = "/".join(names[:depth])
-            if folder not in checked and _kind(files.join(out, folder)) not in ("", "folder"):
-                _keep(out, folder)
-                kept.append(folder)
-            checked.add(folder)
-        if output.path in recorded and not files.is_local(out):
-            continue
-        kind = _kind(files.join(out, output.path))
-        ours = kind == "file" and (output.path in recorded or not file_damage(out, output.entry()))
-        if kind and not ours:
-            _keep(out, output.path)
-            kept.append(output.path)
-    if kept:
-        more = f" and {len(kept) - 1} more" if len(kept) > 1 else ""
-        tell(f"{kept[0]}{more} in {out}, not on record as written by xpipe, was in the way: moved to {KEPT}/")
-
-
-def make_way(out: str, *names: str) -> list[str]:
-    """Move what is no file, in the place of a file that xpipe writes into this folder, to `kept/`; gives the names."""
-    found = [name for name in names if _kind(files.join(out, name)) not in ("", "file")]
-    for name in found:
-        _keep(out, name)
-    return found
-
-
-def _keep(out: str, path: str) -> None:
-    if files.is_local(out) and _kind(files.join(out, KEPT)) not in ("", "folder"):
-        what = f"{path} is in the way of an output, and {KEPT} in its own"
-        raise ResourceError(what, where=out, fix="move both elsewhere")
-    target, number = files.join(out, KEPT, path), 1
-    while _kind(target):
-        number += 1
-        target = files.join(out, KEPT, f"{path}-{number}")
-    if files.is_local(out):
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        os.rename(files.join(out, path), target)
-    else:
-        files.link_or_copy(files.join(out, path), target)
-        files.remove(files.join(out, path))
-
-
 def _is_in_place(out: str, output: Output) -> bool:
+    """Whether an output lies in the run folder already, undamaged."""
     path = files.join(out, output.path)
     if files.is_local(path) and files.is_local(output.source):
-        if _kind(path) != "file":
+        if kind_of(path) != "file":
             return False
         if os.path.samefile(path, output.source):
             return True
@@ -194,23 +131,25 @@ def _is_in_place(out: str, output: Output) -> bool:
 
 
 def _place(outputs: list[Output], todo: list[Output], ours: set[str], out: str) -> None:
-    """Put the files into their places; a folder that holds nothing but outputs is exchanged as a whole."""
-    late = {output.path.partition("/")[0] for output in todo if "/" in output.path}
-    for top in sorted(late) if files.is_local(out) else ():
-        old = os.path.join(out, top)
-        if all(f"{top}/{path}" in ours for path in _everything(old)):
-            new = os.path.join(out, files.temporary_name(top))
-            for output in outputs:
-                if output.path.startswith(top + "/"):
-                    files.link_or_copy(output.source, os.path.join(new, output.path.partition("/")[2]))
-            gone = os.path.join(out, files.temporary_name(top))
-            if _kind(old):
-                os.rename(old, gone)
-            os.rename(new, old)
-            files.remove(gone)
-            todo = [output for output in todo if not output.path.startswith(top + "/")]
+    """Put the files `todo` into their places. A local folder with nothing but outputs is replaced as a whole."""
+    tops = {top_of(output.path) for output in todo if "/" in output.path} if files.is_local(out) else set()
+    whole = {top for top in tops if all(f"{top}/{path}" in ours for path in _everything(os.path.join(out, top)))}
+    for top in sorted(whole):
+        _replace_folder([output for output in outputs if output.path.startswith(top + "/")], top, out)
     for output in todo:
-        files.link_or_copy(output.source, files.join(out, output.path))
+        if top_of(output.path) not in whole:
+            files.link_or_copy(output.source, files.join(out, output.path))
+
+
+def _replace_folder(outputs: list[Output], top: str, out: str) -> None:
+    """Build a new folder beside the old one, then put it into the old one's place by a rename."""
+    old, new, gone = os.path.join(out, top), *(os.path.join(out, temporary_name(top)) for _ in range(2))
+    for output in outputs:
+        files.link_or_copy(output.source, os.path.join(new, output.path.removeprefix(top + "/")))
+    if kind_of(old):
+        os.rename(old, gone)
+    os.rename(new, old)
+    files.remove(gone)
 
 
 def _everything(folder: str) -> list[str]:
@@ -222,8 +161,11 @@ def _everything(folder: str) -> list[str]:
     return found
 
 
-def _take_away(stale: list[FileEntry], out: str, tell: Callable[[str], None]) -> None:
-    """Remove outputs this pipeline no longer has: they must not pass for new ones. What was changed since stays."""
+def _take_away(stale: list[FileEntry], out: str) -> list[str]:
+    """Remove outputs that this pipeline no longer has, so that nobody takes them for new ones.
+
+    Returns the paths of those that stay, because they were changed since xpipe wrote them.
+    """
     left = []
     for entry in stale:
         path = files.join(out, entry.path)
@@ -234,18 +176,17 @@ def _take_away(stale: list[FileEntry], out: str, tell: Callable[[str], None]) ->
             _remove_empty_folders(out, entry.path)
         elif files.exists(path):
             left.append(entry.path)
-    if left:
-        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
-        tell(f"{left[0]}{more} in {out} is no output of this pipeline; it stays, for it is not as xpipe wrote it")
+    return left
 
 
 def _leads_elsewhere(out: str, path: str) -> bool:
     """Whether a folder on the way to a file is a link, or no folder at all."""
     names = path.split("/")[:-1]
-    return any(_kind(os.path.join(out, *names[:depth])) != "folder" for depth in range(1, len(names) + 1))
+    return any(kind_of(os.path.join(out, *names[:depth])) != "folder" for depth in range(1, len(names) + 1))
 
 
 def _remove_empty_folders(out: str, path: str) -> None:
+    """Remove the folders on the way to a removed file that hold nothing any more."""
     if not files.is_local(out):
         return
     names = path.split("/")[:-1]
@@ -257,10 +198,11 @@ def _remove_empty_folders(out: str, path: str) -> None:
         names.pop()
 
 
-def _totals(outputs: list[Output], out: str) -> dict[str, dict]:
+def _totals(outputs: list[Output], out: str) -> dict[str, dict[str, Any]]:
+    """For each output, its path in the run folder, the number of its files, and their bytes."""
     found: dict[str, dict[str, Any]] = {}
     for output in outputs:
-        top = output.path.partition("/")[0]
+        top = top_of(output.path)
         total = found.setdefault(top, {"path": files.join(out, top), "files": 0, "bytes": 0})
         total["files"] += 1
         total["bytes"] += output.bytes

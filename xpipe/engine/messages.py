@@ -1,12 +1,11 @@
-"""What travels between a stage, its workers and the store: units of work, files that were written, receipts.
+"""What travels between a stage, its workers and the store: units of work, entries of written files, results of units.
 
-All of it is frozen and small: paths, numbers and ranges, never arrays. Stages derive their own units from `Unit`,
-and declare their own dataclasses for the facts that all units of a step share and for what a unit tells.
+Holds no work. All messages are frozen and small: paths, numbers and ranges, never arrays. Stages derive their own units
+from `Unit`. They declare their own dataclasses for what all units of a step share, and for the result of a unit.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
@@ -18,7 +17,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Unit:
-    """One piece of a step: `name` is that of its receipt, `size` what progress counts and tasks are cut by."""
+    """One piece of a step. name: that of its receipt. size: what progress counts; tasks are bundled by it."""
 
     name: str
     size: int
@@ -26,9 +25,10 @@ class Unit:
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A file of a stage, with what the stage says of it (None where it does not apply).
+    """A file of a stage, with what the stage states about it. None: does not apply.
 
-    path: below the stage's folder. split, rows, entries: of a part of a matrix; dataset: of an emitted one.
+    path: below the stage's folder. split, rows, entries: for a part of a matrix, its split, number of rows, and number
+    of stored entries. dataset: for a part of an emitted dataset, the name of that dataset.
     """
 
     path: str
@@ -40,27 +40,27 @@ class FileEntry:
     dataset: str | None = None
 
     def to_json(self) -> dict[str, Any]:
+        """The entry as manifests and receipts hold it, without what does not apply."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
 
 def entry_from(content: Mapping[str, Any]) -> FileEntry:
-    """The entry in a manifest or receipt, whose shape was checked; what this release does not know of is left out."""
+    """Make an entry from the checked content of a manifest or receipt. Keys that this release lacks are left out."""
     return FileEntry(**{field.name: content[field.name] for field in fields(FileEntry) if field.name in content})
 
 
 @dataclass(frozen=True)
 class Finished(Generic[R]):
-    """What became of a unit: the files it wrote, and what else it has to tell."""
+    """A finished unit: the files that it wrote, and its result."""
 
     files: tuple[FileEntry, ...]
     result: R
 
 
 def write_entry(folder: str, path: str, content: bytes, **facts: Any) -> FileEntry:
-    """Write a file below a stage's folder; gives its entry."""
-    files.write_bytes(files.join(folder, path), content)
-    return FileEntry(path, len(content), hashlib.sha256(content).hexdigest(), **facts)
+    """Write a file below a stage's folder. Returns its entry."""
+    return FileEntry(path, **files.write_digested(files.join(folder, path), content), **facts)
 
 
 def entry_of_file(folder: str, path: str, **facts: Any) -> FileEntry:
@@ -70,8 +70,11 @@ def entry_of_file(folder: str, path: str, **facts: Any) -> FileEntry:
 
 
 def result_type(work: Any) -> Any:
-    """What a work function tells of a unit: R of the `Finished[R]` in its annotation. Receipts are checked by it."""
-    told = get_type_hints(work)["return"]
-    while get_origin(told) is not None and get_origin(told) is not Finished:
-        told = get_args(told)[-1]  # Iterator[tuple[Unit, Finished[R]]]
-    return get_args(told)[0]
+    """The type of a unit's result: R of the `Finished[R]` that the work function is annotated to return or yield.
+
+    Receipts are checked against it.
+    """
+    returned = get_type_hints(work)["return"]
+    while get_origin(returned) is not None and get_origin(returned) is not Finished:
+        returned = get_args(returned)[-1]  # of Iterator[tuple[Unit, Finished[R]]], the last argument leads to Finished
+    return get_args(returned)[0]

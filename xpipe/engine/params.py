@@ -1,4 +1,7 @@
-"""Sections of a pipeline file: strict, frozen, and as they go into content keys."""
+"""The base class of sections of a pipeline file, and the form in which they go into content keys.
+
+Holds no section of any stage.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ class Params(BaseModel):
 
 
 def canonical_params(params: BaseModel, leave_out: Collection[str] = ()) -> dict[str, Any]:
-    """Parameters as sorted plain JSON values for a content key; unset ones are absent, so new options keep old keys.
+    """Parameters as sorted plain JSON values, for a content key. Those that are None are absent.
 
-    Every `identity` takes its parameters from here, and leaves out those that change no byte: an option that is added
-    later, with None for "as before", is then in the keys of those who set it, and of nobody else.
+    leave_out: parameters that change no byte of the output. Every `Stage.identity` takes its parameters from here, so
+    that an option added later, with the default None for "as before", changes only the keys of pipelines that set it.
     """
     return dict(sorted(params.model_dump(mode="json", exclude_none=True, exclude=set(leave_out)).items()))

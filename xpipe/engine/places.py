@@ -1,7 +1,6 @@
-"""Paths that users name: may it be written, is it there to be read? Looked at before any work begins.
+"""Paths that users name: whether they can be written or read. Checked before any work begins.
 
-Makes nothing, except where `try_folder` is asked to. Knows nothing of stages and stores; what the system says is put in
-words by `os_errors`.
+Writes nothing, except for `try_folder`. Knows nothing of stages and stores. `os_errors` words the system's errors.
 """
 
 from __future__ import annotations
@@ -10,20 +9,23 @@ import errno
 import os
 import stat
 import tempfile
+from collections.abc import Mapping
 
+from xpipe.engine.paths import absolute
 from xpipe.errors import ConfigError, XpipeError
 from xpipe.ground import files
 from xpipe.ground.os_errors import explain_os_error, explained, shown_path
 
-KERNEL_FOLDERS = ("/proc", "/sys", "/dev")  # no disk is below them; /dev/shm is a disk in memory
+KERNEL_FOLDERS = ("/proc", "/sys", "/dev")  # no disk is below them, except MEMORY_FOLDER
 MEMORY_FOLDER = "/dev/shm"
-LONGEST_NAME = 255  # bytes; where the file system does not say
-ROOM_BELOW = 200  # bytes that names of our files add to a folder's path
-GLOBS = "*?["
+LONGEST_NAME = 255  # bytes, where the file system does not state a limit
+ROOM_BELOW = 200  # bytes that the names of our files add to a folder's path
+GLOBS = "*?["  # characters that remote file systems take for patterns
+ELSEWHERE = "choose another folder"
 
 
 def folder_problem(name: str, path: str) -> XpipeError | None:
-    """Why nothing can be written to the folder `path`, which need not be there yet. `name`: the setting, for people."""
+    """Why nothing can be written to the folder `path`, which need not exist yet. name: the setting, for the message."""
     path = files.local(path)
     if not files.is_local(path):
         return _url_problem(name, path)
@@ -32,12 +34,13 @@ def folder_problem(name: str, path: str) -> XpipeError | None:
             f"{name} must be a path of printable characters", where=shown_path(path), fix="give another name"
         )
     try:
-        return _local_problem(name, os.path.abspath(path))
+        return _local_problem(name, absolute(path))
     except OSError as error:
         return explain_os_error(error, path)
 
 
 def _local_problem(name: str, path: str) -> XpipeError | None:
+    """Why nothing can be written to a local folder: what lies there, the length of its path, permissions."""
     there = path
     while not os.path.lexists(there):
         there = os.path.dirname(there)
@@ -53,11 +56,21 @@ def _local_problem(name: str, path: str) -> XpipeError | None:
             why=f"{', '.join(KERNEL_FOLDERS)} are no disks",
             fix="choose a folder on a disk",
         )
+    return _length_problem(name, path, there) or _permission_problem(path, there)
+
+
+def _length_problem(name: str, path: str, there: str) -> XpipeError | None:
+    """Why a path is too long for the file system of `there`, the part of it that exists."""
     longest = _limit(there, "PC_NAME_MAX", LONGEST_NAME)
     if any(len(os.fsencode(part)) > longest for part in path.split(os.sep)):
         return ConfigError(f"{name} has a name of more than {longest} bytes", where=shown_path(path)[:300])
     if len(os.fsencode(path)) + ROOM_BELOW > _limit(there, "PC_PATH_MAX", 4096):
         return ConfigError(f"{name} is too long a path", where=shown_path(path)[:300], fix="choose a shorter one")
+    return None
+
+
+def _permission_problem(path: str, there: str) -> XpipeError | None:
+    """Why nothing may be written below `there`, the part of the path that exists."""
     if os.statvfs(there).f_flag & os.ST_RDONLY:
         return explain_os_error(OSError(errno.EROFS, os.strerror(errno.EROFS)), path)
     if not os.access(there, os.W_OK | os.X_OK):
@@ -66,6 +79,7 @@ def _local_problem(name: str, path: str) -> XpipeError | None:
 
 
 def _limit(there: str, limit: str, otherwise: int) -> int:
+    """A limit that the file system of an existing path states; `otherwise` where it states none."""
     try:
         found = os.pathconf(there, limit)
     except (OSError, ValueError):
@@ -74,6 +88,7 @@ def _limit(there: str, limit: str, otherwise: int) -> int:
 
 
 def _url_problem(name: str, url: str) -> XpipeError | None:
+    """Why nothing can be written below a URL: characters, a missing package, an unknown protocol, the account."""
     if any(letter in url for letter in GLOBS) or any(not letter.isprintable() for letter in url):
         return ConfigError(
             f"{name} must be a URL without * ? [ and control characters",
@@ -82,7 +97,7 @@ def _url_problem(name: str, url: str) -> XpipeError | None:
             fix="give another name",
         )
     try:
-        files.is_folder(url)  # makes the client: the package, the protocol and often the account show here
+        files.is_folder(url)  # creates the client, which fails for a missing package, protocol or account
     except FileNotFoundError:
         return None
     except XpipeError as error:
@@ -106,21 +121,21 @@ def file_problem(name: str, path: str) -> XpipeError | None:
 
 
 def check_folder(name: str, path: str) -> None:
-    """Raise the problem of a folder that a command is told to write to."""
+    """Raise the problem, if any, of a folder that a command is told to write to."""
     problem = folder_problem(name, path)
     if problem is not None:
         raise problem
 
 
 def check_file(name: str, path: str) -> None:
-    """Raise the problem of a file that a command is told to write."""
+    """Raise the problem, if any, of a file that a command is told to write."""
     problem = file_problem(name, path)
     if problem is not None:
         raise problem
 
 
 def try_folder(path: str) -> None:
-    """Write to the folder for real, and leave nothing there: quotas and network file systems tell only then."""
+    """Write to a folder and remove what was written: only this reveals quotas and limits of network file systems."""
     if not files.is_local(path):
         trial = files.join(path, ".xpipe-trial")
         files.write_bytes(trial, b"may xpipe write here?")
@@ -137,7 +152,7 @@ def try_folder(path: str) -> None:
 
 
 def input_problem(name: str, path: str, kind: type[XpipeError]) -> XpipeError | None:
-    """Why a file that a setting names cannot be read; `kind` is the error where the file is at fault."""
+    """Why a file that a setting names cannot be read. kind: the class of the error where the file is at fault."""
     path = files.local(path)
     where, fix = shown_path(path), f"check {name}; relative paths start in the current folder"
     try:
@@ -150,46 +165,47 @@ def input_problem(name: str, path: str, kind: type[XpipeError]) -> XpipeError | 
             return kind(f"{name}: a pipe, a socket or a device, not a file", where=where, fix=fix)
         if files.is_local(path) and not os.access(path, os.R_OK):
             return kind(f"{name}: the file may not be read", where=where, fix="check its permissions")
-    except ValueError as error:  # a NUL in it
+    except ValueError as error:  # the path has a NUL character
         return ConfigError(f"{name}: no path of a file", where=where, why=str(error), fix=fix)
     except XpipeError as error:
         return error
     return None
 
 
-def relation_problems(out: str, store: str, data: str | None, outputs: tuple[str, ...]) -> list[XpipeError]:
-    """Folders of a run that must not be one, or one inside the other. `outputs`: what is laid out below `out`."""
-    real_out, real_store = (_real(path) for path in (out, store))
-    fix = "choose another folder"
+def relation_problems(out: str, store: str, inputs: Mapping[str, str], outputs: tuple[str, ...]) -> list[XpipeError]:
+    """Folders of a run that are the same folder, or one inside the other, where they must not be.
+
+    inputs: the user's folders that the run reads, by the names of the settings. outputs: the names below `out` that the
+    run replaces.
+    """
+    real_out, real_store = _real(out), _real(store)
+    replaced = [files.join(real_out, name) for name in outputs]
     problems: list[XpipeError] = []
     if real_out == real_store:
-        problems.append(ConfigError("`store` must be another folder than `out`", where=shown_path(out), fix=fix))
+        problems.append(ConfigError("`store` must be another folder than `out`", where=shown_path(out), fix=ELSEWHERE))
     elif is_inside(real_out, real_store):
         why = "`xpipe clean` would take it for a part of the store"
-        problems.append(ConfigError("`out` must not be inside `store`", where=shown_path(out), why=why, fix=fix))
-    elif is_inside(real_store, *(files.join(real_out, name) for name in outputs)):
-        why = "a finished run replaces that folder"
-        problems.append(
-            ConfigError("`store` must not be an output of the run", where=shown_path(store), why=why, fix=fix)
-        )
-    if data is None:
-        return problems
-    real_data = _real(data)
-    if real_data in (real_out, real_store):
-        name = "out" if real_data == real_out else "store"
-        why = "results would lie among the input files"
-        problems.append(
-            ConfigError(f"`{name}` must be another folder than data.dir", where=shown_path(data), why=why, fix=fix)
-        )
-    elif is_inside(real_data, *(files.join(real_out, name) for name in outputs)):
-        why = "a finished run replaces that folder"
-        problems.append(
-            ConfigError("data.dir must not be an output of this run", where=shown_path(data), why=why, fix=fix)
-        )
+        problems.append(ConfigError("`out` must not be inside `store`", where=shown_path(out), why=why, fix=ELSEWHERE))
+    elif is_inside(real_store, *replaced):
+        problems.append(_replaced("`store` must not be an output of the run", store))
+    for setting, folder in inputs.items():
+        real = _real(folder)
+        if real in (real_out, real_store):
+            what = f"`{'out' if real == real_out else 'store'}` must be another folder than {setting}"
+            why = "results would lie among the input files"
+            problems.append(ConfigError(what, where=shown_path(folder), why=why, fix=ELSEWHERE))
+        elif is_inside(real, *replaced):
+            problems.append(_replaced(f"{setting} must not be an output of this run", folder))
     return problems
 
 
+def _replaced(what: str, folder: str) -> ConfigError:
+    """The error for a folder that lies in an output of the run."""
+    return ConfigError(what, where=shown_path(folder), why="a finished run replaces that folder", fix=ELSEWHERE)
+
+
 def _real(path: str) -> str:
+    """The path that a local path stands for once all links are followed. A URL stays, without a slash at its end."""
     path = files.local(path)
     return os.path.realpath(path) if files.is_local(path) else path.rstrip("/")
 

@@ -1,6 +1,6 @@
-"""What a run leaves for people, read again: results.json of a run, table.json of a matrix; their shapes.
+"""Reads results.json of a run and table.json of a matrix, and checks their shapes.
 
-Draws nothing (`console` and `model_tables` do) and writes nothing.
+Writes nothing and prints nothing: `cli` does that.
 """
 
 from __future__ import annotations
@@ -21,28 +21,34 @@ FIX = "run the pipeline again: it is written anew"
 
 
 class StageUsed(TypedDict):
+    """A stage that a run uses, by its key."""
+
     stage: str
     key: str
 
 
 class Uses(TypedDict):
-    """The stages that a run stands on."""
+    """The part of results.json that names the stages a run uses."""
 
     stages: list[StageUsed]
 
 
 class StageMade(TypedDict):
+    """A stage, and the ingredients of its key."""
+
     stage: str
     ingredients: dict[str, Any]
 
 
 class Ingredients(TypedDict):
-    """What the stages of a run were made of."""
+    """The part of results.json that tells what the stages of a run were made of."""
 
     stages: list[StageMade]
 
 
 class StageShown(TypedDict):
+    """A stage as the table of a run shows it."""
+
     stage: str
     status: str
     seconds: float | int
@@ -50,13 +56,15 @@ class StageShown(TypedDict):
 
 
 class OutputShown(TypedDict):
+    """An output as the table of a run shows it."""
+
     path: str
     files: Count
     bytes: Count
 
 
 class Results(TypedDict):
-    """What the table of a run needs."""
+    """The part of results.json that the table of a run shows."""
 
     name: str
     synthetic: bool
@@ -67,6 +75,8 @@ class Results(TypedDict):
 
 
 class MatrixRow(TypedDict):
+    """One row of the table of a matrix."""
+
     values: dict[str, str]
     model: dict[str, Any]
     labels: dict[str, Any]
@@ -74,7 +84,7 @@ class MatrixRow(TypedDict):
 
 
 class MatrixTable(TypedDict):
-    """What the table of a matrix needs."""
+    """The part of table.json that the table of a matrix shows."""
 
     name: str
     keys: list[str]
@@ -84,11 +94,12 @@ class MatrixTable(TypedDict):
 
 
 def path_of(out: str, name: str = RESULTS) -> str:
+    """The path of a results file in a run folder."""
     return files.join(files.local(out), name)
 
 
-def last_ingredients(out: str) -> dict[str, dict]:
-    """What each stage of the last run in this folder was made of; {} where nothing can be read."""
+def last_ingredients(out: str) -> dict[str, dict[str, Any]]:
+    """What each stage of the last run in this folder was made of; {} where there is no readable results.json."""
     try:
         found = read_json(path_of(out), Ingredients, allow_nan=True)
     except DataError:
@@ -97,24 +108,30 @@ def last_ingredients(out: str) -> dict[str, dict]:
 
 
 def stages_used(out: str) -> set[str]:
-    """Names of the stage folders that the finished run in this folder uses. Raises DataError where it is damaged."""
+    """Names of the stage folders that the finished run in this folder uses.
+
+    Raises DataError where results.json is missing or damaged.
+    """
     found = read_json(path_of(out), Uses, fix=f"{FIX}, or remove the folder of the run", allow_nan=True)
     return {f"{stage['stage']}-{stage['key']}" for stage in found["stages"]}
 
 
 def read_results(out: str) -> dict[str, Any]:
-    """The results.json of a run folder. Raises DataError where it is not there or damaged."""
+    """The content of results.json of a run folder. Raises DataError where it is missing or damaged."""
     return dict(read_json(path_of(out), Results, fix=FIX, allow_nan=True))
 
 
 def read_table(out: str) -> dict[str, Any]:
-    """The table.json of a matrix. Raises DataError where it is not there or damaged."""
+    """The content of table.json of a matrix. Raises DataError where it is missing or damaged."""
     return dict(read_json(path_of(out, TABLE), MatrixTable, fix=FIX, allow_nan=True))
 
 
 @contextlib.contextmanager
 def shown(path: str) -> Iterator[None]:
-    """For code that draws what was read: a summary has the shape that its stage gave it, or the file is damaged."""
+    """Turn errors of the code that draws a results file into a DataError that names the file.
+
+    The shapes of summaries are not checked when the file is read, so code that draws them fails on a damaged file.
+    """
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:

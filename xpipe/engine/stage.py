@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpipe.engine.context import Context
+from xpipe.engine.manifest import Artifact
 from xpipe.engine.messages import FileEntry
 from xpipe.engine.params import Params, canonical_params
+from xpipe.engine.sources import Watched
 from xpipe.errors import XpipeError
 
 
@@ -17,13 +19,13 @@ from xpipe.errors import XpipeError
 class Produced:
     """What a stage made: {artifact: (files, facts)}, and a summary for people. Other files in its folder go."""
 
-    artifacts: dict[str, tuple[Sequence[FileEntry], dict]]
-    summary: dict = field(default_factory=dict)
+    artifacts: dict[str, tuple[Sequence[FileEntry], dict[str, Any]]]
+    summary: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a stage will take: rows it works on and bytes of memory a worker needs (None: not known yet)."""
+    """How much work a stage has: the rows, and the bytes of memory that a worker needs. None: not known yet."""
 
     rows: int | None = None
     memory: int | None = None
@@ -31,10 +33,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What is known before the first stage runs: all sections of the pipeline, and what the data will be.
+    """What is known before the first stage runs. None: not known before the data is read.
 
-    None: not known before it is read. `rows` are the most a split can have, `labelled` the splits with labels of
-    samples.
+    sections: all sections of the pipeline, by name. splits: the names of the splits. labelled: the splits whose samples
+    have labels. rows: for each split, the most rows it can have. n_labels: the number of labels.
     """
 
     sections: Mapping[str, Any] = field(default_factory=dict)
@@ -44,53 +46,103 @@ class Outlook:
     n_labels: int | None = None
 
 
-def _whole_section(params: Any, inputs: dict, store: Any) -> dict:
+def _whole_section(params: Any, inputs: dict[str, Artifact], store: Watched) -> dict[str, Any]:
+    """The default of `Stage.identity`: all parameters."""
     return canonical_params(params)
 
 
-def _unknown(params: Any, inputs: dict) -> Estimate:
+def _unknown(params: Any, inputs: dict[str, Artifact]) -> Estimate:
+    """The default of `Stage.estimate`: nothing is known."""
     return Estimate()
 
 
 def _no_problem(params: Any, outlook: Outlook) -> list[XpipeError]:
+    """The default of `Stage.preflight`: no problem can be foreseen."""
     return []
 
 
-def _no_words(summary: dict) -> str:
+def _no_words(summary: dict[str, Any]) -> str:
+    """The default of `Stage.describe`: an empty line."""
     return ""
 
 
 def _nothing() -> None:
-    pass
+    """The default of `Stage.compile`: no kernels to compile."""
 
 
 def _switched_on(params: Any) -> bool:
+    """The default of `Stage.enabled`: the stage runs whenever its section is given."""
     return True
 
 
 def _on_cpu_only(params: Any) -> bool:
+    """The default of `Stage.uses_backend`: the stage always runs on the CPU."""
     return False
+
+
+def _no_folders(params: Any) -> dict[str, str]:
+    """The default of `Stage.input_folders`: the stage reads no folder of the user."""
+    return {}
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of a pipeline.
+    """One step of a pipeline. Functions are given `params`, the checked section of the pipeline file.
 
-    `reads` names artifacts: "a|b+c" means the first alternative (a, else b and c together) that earlier stages write;
-    a trailing "?" means it may be absent. `version` goes up when the output for the same input changes.
-    `needs(params)` narrows `reads`, and `provides(params)` narrows `writes`, to what this pipeline really has;
-    `instead` says what else helps where nobody writes what it reads. `foresee(params, outlook)` adds to the outlook
-    what this stage will give; `preflight(params, outlook)` lists all that is bound to fail in this stage, before any
-    stage has run. `identity(params, inputs, store)` is what the output depends on besides inputs, seed and version:
-    never a path. `uses_backend(params)`: whether CPU and GPU make other bytes; `libraries` are the packages of which
-    another release may. `exports` lists artifacts that are laid out in the run's folder. `compile` compiles the stage's
-    kernels once, before local workers, who share the machine's cache of compiled code, would all do it at the same
-    time. `describe(summary)` is one line about what it made, for the table at the end of a run. `packages` must be
-    installed: xpipe's `extra` has them.
+    Attributes
+    ----------
+    name, section : str
+        The name of the stage, and the key of the pipeline file that switches it on.
+    version : int
+        Goes up when the output for the same input changes.
+    reads, writes : tuple of str
+        Names of artifacts. In `reads`, "a|b+c" means the first alternative (a, else b and c together) that earlier
+        stages write. A trailing "?" means that the artifact may be absent.
+    params : type
+        The class of its section.
+    run : function of a Context
+        Does the work.
+    seeded : bool
+        Whether the output depends on the seed.
+    exports : tuple of str
+        Artifacts that are laid out in the run's folder. Each file of an exported artifact lies below a folder with the
+        artifact's name; the rest of its path is its path in the run's folder.
+    outputs : tuple of str
+        Names in the run's folder that hold its exports: folders, or single files.
+    enabled : function
+        `enabled(params)` is False where the section is given, but does not ask for this stage.
+    needs, provides : function, optional
+        `needs(params)` narrows `reads`, and `provides(params)` narrows `writes`, to what this pipeline really has.
+    input_folders : function
+        `input_folders(params)`: the folders of the user that it reads, by the name of the setting. The run must not
+        write there.
+    foresee : function, optional
+        `foresee(params, outlook)` adds to the outlook what this stage will write.
+    preflight : function
+        `preflight(params, outlook)` lists every problem that is bound to make this stage fail, before any stage runs.
+    identity : function
+        `identity(params, inputs, store)`: what the output depends on, besides inputs, seed and version. Never a path.
+    uses_backend : function
+        `uses_backend(params)`: whether CPU and GPU write different bytes.
+    libraries : tuple of str
+        Packages of which another release may write different bytes.
+    estimate : function
+        `estimate(params, inputs)`: rows and memory.
+    compile : function
+        Compiles the stage's kernels once, before local workers start. Otherwise all workers, which share one cache of
+        compiled code, would compile them at the same time.
+    describe : function
+        `describe(summary)`: one line about what it made, for the table at the end of a run.
+    counts : str
+        What its progress counts.
+    instead : str
+        What else helps where no stage writes what it reads.
+    packages, extra : tuple of str, str
+        Packages that must be installed, and the extra of xpipe that installs them.
     """
 
     name: str
-    section: str  # the key of the pipeline file that switches it on
+    section: str
     version: int
     reads: tuple[str, ...]
     writes: tuple[str, ...]
@@ -98,24 +150,26 @@ class Stage:
     run: Callable[[Context[Any]], Produced]
     seeded: bool = False
     exports: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
     enabled: Callable[[Any], bool] = _switched_on
     needs: Callable[[Any], tuple[str, ...]] | None = None
     provides: Callable[[Any], tuple[str, ...]] | None = None
+    input_folders: Callable[[Any], dict[str, str]] = _no_folders
     foresee: Callable[[Any, Outlook], Outlook] | None = None
     preflight: Callable[[Any, Outlook], list[XpipeError]] = _no_problem
-    identity: Callable[[Any, dict, Any], dict] = _whole_section
+    identity: Callable[[Any, dict[str, Artifact], Watched], dict[str, Any]] = _whole_section
     uses_backend: Callable[[Any], bool] = _on_cpu_only
     libraries: tuple[str, ...] = ()
-    estimate: Callable[[Any, dict], Estimate] = _unknown
+    estimate: Callable[[Any, dict[str, Artifact]], Estimate] = _unknown
     compile: Callable[[], None] = _nothing
-    describe: Callable[[dict], str] = _no_words
-    counts: str = "rows"  # what its progress counts
+    describe: Callable[[dict[str, Any]], str] = _no_words
+    counts: str = "rows"
     instead: str = ""
     packages: tuple[str, ...] = ()
     extra: str = ""
 
     def releases(self) -> dict[str, str]:
-        """The release of each of its libraries that is installed."""
+        """The installed release of each of its libraries."""
         from importlib import metadata
 
         found = {}

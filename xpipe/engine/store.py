@@ -1,219 +1,74 @@
-"""Artifacts by content key: whole-or-nothing publishing, receipts of finished units, digests of input files.
+"""The store: artifacts by content key. A stage is published as a whole or not at all.
 
-Knows nothing of Dask or of what is inside an artifact. Nothing it reads from a file names a place outside a stage's
-folder. Layout of a store:
+Knows nothing of Dask or of what is inside an artifact. No file of a store can name a place outside a stage's folder.
+Layout of a store:
 
     <store>/<stage>-<key>/<artifact>/...   the files of a stage's artifacts, each published by one rename
-    <store>/<stage>-<key>/receipts/...     one small JSON a finished unit, while the stage is being built
-    <store>/<stage>-<key>/manifest.json    written last: its presence means the stage is complete
-    <store>/digests.json                   sha256 of input files by path and stamp: saves hashing them again
-    <store>/users/...                      one small JSON for each folder whose run used the store: see `registry`
+    <store>/<stage>-<key>/receipts/...     one small file per finished unit, while the stage is being built
+    <store>/<stage>-<key>/manifest.json    written last: its presence means that the stage is complete
+    <store>/digests.json                   sha256 of input files by path and stamp, so that each is hashed once
+    <store>/users/...                      one small file per run folder that uses the store: see `registry`
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any, NotRequired, TypeVar
-
-from typing_extensions import TypedDict
+from typing import Any
 
 from xpipe.engine import sources
-from xpipe.engine.locks import LOCK, RunLock
-from xpipe.engine.messages import FileEntry, Finished, entry_from
-from xpipe.engine.sources import Source
+from xpipe.engine.lock_files import LOCK
+from xpipe.engine.locks import RunLock
+from xpipe.engine.manifest import MANIFEST, Artifact, Manifest, ManifestContent, artifact_digest, file_damage
+from xpipe.engine.messages import FileEntry
+from xpipe.engine.paths import absolute, is_plain_file, is_there
+from xpipe.engine.receipts import RECEIPTS
+from xpipe.engine.sealed import as_read_again, seal, unseal
+from xpipe.engine.sources import KnownDigest, Source
 from xpipe.errors import DataError, ResourceError
 from xpipe.ground import files
-from xpipe.ground.checked_json import (
-    Count,
-    InsidePath,
-    Sha256,
-    check_value,
-    dump_json,
-    from_plain,
-    parse_json,
-    to_plain,
-)
+from xpipe.ground.checked_json import check_value
 from xpipe.ground.machine import usable_cores
 from xpipe.ground.os_errors import explained
+from xpipe.ground.temporary_names import is_abandoned
 
-__all__ = ["RunLock", "Store"]  # and all that is defined here
-
-
-R = TypeVar("R")
-STORE_FORMAT = 1
-MANIFEST = "manifest.json"
-RECEIPTS = "receipts"
 DIGESTS = "digests.json"
 FILE_ENDINGS = (".json", ".arrow", ".parquet", ".npy", ".npz", ".txt", ".safetensors", ".tmp")
 STAGE_FOLDER = re.compile(r"[a-z]+(_[a-z]+)*-[0-9A-Za-z]+\Z")
-
-
-class EntryContent(TypedDict):
-    """A `FileEntry` as manifests and receipts hold it."""
-
-    path: InsidePath
-    bytes: Count
-    sha256: Sha256
-    split: NotRequired[str]
-    rows: NotRequired[Count]
-    entries: NotRequired[Count]
-    dataset: NotRequired[str]
-
-
-class ArtifactContent(TypedDict):
-    digest: Sha256
-    about: dict[str, Any]
-    files: list[EntryContent]
-
-
-class ManifestContent(TypedDict):
-    stage: str
-    key: str
-    ingredients: dict[str, Any]
-    summary: dict[str, Any]
-    artifacts: dict[str, ArtifactContent]
-
-
-class KnownDigest(TypedDict):
-    stamp: list[int | str]
-    sha256: Sha256
-
-
-class ReceiptContent(TypedDict):
-    files: list[EntryContent]
-    result: Any
-    unsettled: list[list[int | str] | None]  # stamps of input files that were too young to stand for their content
-
-
-def content_key(ingredients: dict) -> str:
-    """The key of what these ingredients make. The manifest keeps the ingredients, so a key can be explained."""
-    return hashlib.sha256(json.dumps(ingredients, sort_keys=True).encode()).hexdigest()[:20]
-
-
-def _plain(content: dict) -> dict:
-    """As it will be when it is read again: keys are texts and sorted, tuples are lists."""
-    return json.loads(dump_json(content))
-
-
-def _seal(content: dict) -> bytes:
-    """JSON that carries its own digest."""
-    plain = _plain(content)
-    return dump_json({**plain, "sha256": hashlib.sha256(dump_json(plain)).hexdigest()})
-
-
-def _unseal(path: str, shape: Any) -> Any:
-    """What was sealed in a file; None where there is none, or not as it was written, or not of this shape.
-
-    Anybody can seal: a seal shows damage, not who wrote it. So the content is checked like any other.
-    """
-    if not _is_plain_file(path):
-        return None
-    try:
-        content = parse_json(files.read_bytes(path), dict[str, Any], where=path, allow_nan=True)
-        digest = content.pop("sha256", None)
-        if digest != hashlib.sha256(dump_json(content)).hexdigest():
-            return None
-        return check_value(content, shape, where=path)
-    except (DataError, OSError, ValueError, RecursionError):  # the last two: texts and depths that cannot be written
-        return None
-
-
-def _is_plain_file(path: str) -> bool:
-    """A file itself: no link, which could lead anywhere, and no FIFO, which could keep a reader waiting."""
-    if not files.is_local(path):
-        return files.exists(path)
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return False
-
-
-@dataclass(frozen=True)
-class Artifact:
-    """One named output of a finished stage: its files and what its stage says about them (`about`)."""
-
-    name: str
-    folder: str  # where the stage's files lie
-    digest: str
-    files: tuple[FileEntry, ...]
-    about: dict
-
-
-@dataclass
-class Manifest:
-    """What a finished stage left: ingredients of its key, artifacts, and a summary for people."""
-
-    stage: str
-    key: str
-    folder: str
-    ingredients: dict
-    artifacts: dict[str, Artifact]
-    summary: dict = field(default_factory=dict)
-    broken: bool = False  # manifest.json is there, but not as it was written
-
-    def to_json(self) -> dict:
-        return {
-            "stage": self.stage,
-            "key": self.key,
-            "ingredients": self.ingredients,
-            "summary": self.summary,
-            "artifacts": {
-                name: {"digest": a.digest, "about": a.about, "files": [entry.to_json() for entry in a.files]}
-                for name, a in self.artifacts.items()
-            },
-        }
-
-    @classmethod
-    def from_json(cls, folder: str, content: dict) -> Manifest:
-        artifacts = {
-            name: Artifact(name, folder, a["digest"], tuple(entry_from(entry) for entry in a["files"]), a["about"])
-            for name, a in content["artifacts"].items()
-        }
-        return cls(content["stage"], content["key"], folder, content["ingredients"], artifacts, content["summary"])
-
-
-def artifact_digest(entries: Iterable[FileEntry], about: dict) -> str:
-    """Digest of an artifact's content: its files' digests and facts; no path of a machine, no time."""
-    listed = sorted((entry.path, entry.sha256) for entry in entries)
-    return hashlib.sha256(json.dumps([listed, about], sort_keys=True).encode()).hexdigest()
 
 
 class Store:
     """A folder (or URL) of artifacts. Several runs may share it: equal keys mean equal bytes."""
 
     def __init__(self, path: str, *, remembers: bool = True):
-        """remembers: digests of input files are kept here for the next time, which makes the folder."""
+        """Open a store. remembers: keep the digests of input files in the store; this creates its folder."""
         self.path = files.local(path)
         self.remembers = remembers
 
     def folder(self, stage: str, key: str) -> str:
+        """The folder of the stage with this key."""
         return files.join(self.path, f"{stage}-{key}")
 
     def find(self, stage: str, key: str) -> Manifest | None:
-        """The finished stage with this key, or None. Whether it can be trusted is for `damage` to say."""
+        """The finished stage with this key, or None. `damage` tells whether it can be used."""
         folder = self.folder(stage, key)
         found = self.open(folder)
-        if found is None and _is_there(files.join(folder, MANIFEST)):
+        if found is None and is_there(files.join(folder, MANIFEST)):
             return Manifest(stage, key, folder, {}, {}, broken=True)
         return found
 
     def open(self, folder: str) -> Manifest | None:
-        """The manifest in a stage's folder; None when it is not there or not as it was written."""
-        content = _unseal(files.join(folder, MANIFEST), ManifestContent)
+        """The manifest in a stage's folder; None where there is none, or where it is damaged."""
+        content = unseal(files.join(folder, MANIFEST), ManifestContent)
         if content is None or files.basename(folder) != f"{content['stage']}-{content['key']}":
             return None
         return Manifest.from_json(folder, content)
 
     def damage(self, manifest: Manifest) -> str:
-        """Why a finished stage cannot be trusted ("" when every file has its digest)."""
+        """Why a finished stage cannot be used; "" if every file has its digest."""
         if manifest.broken:
             return f"{MANIFEST} is not as it was written"
         entries = [entry for artifact in manifest.artifacts.values() for entry in artifact.files]
@@ -224,25 +79,25 @@ class Store:
         return ""
 
     def begin(self, stage: str, key: str) -> str:
-        """The folder to build a stage in, cleared of what dead writers left half-written, and of links."""
+        """The folder to build a stage in, cleared of links and of what killed runs left half-written."""
         folder = self.folder(stage, key)
         files.remove(files.join(folder, MANIFEST))
         if files.is_local(folder):
             with explained(folder):
                 os.makedirs(folder, exist_ok=True)
             for path in list(_misplaced(folder)):
-                files.remove(path)  # of a link, the link alone: nothing is written through it
+                files.remove(path)  # where it is a link, this removes the link alone
         return folder
 
     def publish(
         self,
         stage: str,
         key: str,
-        ingredients: dict,
-        artifacts: dict[str, tuple[Sequence[FileEntry], dict]],
-        summary: dict,
+        ingredients: dict[str, Any],
+        artifacts: dict[str, tuple[Sequence[FileEntry], dict[str, Any]]],
+        summary: dict[str, Any],
     ) -> Manifest:
-        """Make a stage's artifacts ({name: (files, about)}) official: manifest last, then what is not in it goes."""
+        """Publish a stage's artifacts, {name: (files, about)}: write the manifest, then remove files not in it."""
         folder = self.folder(stage, key)
         made = {
             name: Artifact(name, folder, artifact_digest(entries, about), tuple(entries), about)
@@ -250,13 +105,13 @@ class Store:
         }
         manifest = Manifest(stage, key, folder, ingredients, made, summary)
         content = manifest.to_json()
-        files.write_bytes(files.join(folder, MANIFEST), _seal(content))
-        published = Manifest.from_json(folder, _plain(content))  # what a later run will see, to the order of keys
+        files.write_bytes(files.join(folder, MANIFEST), seal(content))
+        published = Manifest.from_json(folder, as_read_again(content))  # keys in the order that a later run reads
         self.sweep(published)
         return published
 
     def leftovers(self, manifest: Manifest) -> list[str]:
-        """What lies in a finished stage's folder beside its artifacts: receipts, scratch of a killed run."""
+        """Paths in a finished stage's folder that belong to no artifact: receipts, files of a killed run."""
         listed = {entry.path for artifact in manifest.artifacts.values() for entry in artifact.files}
         found = files.walk(manifest.folder)
         return [path for path in found if path not in listed and path not in (MANIFEST, LOCK)]
@@ -277,7 +132,7 @@ class Store:
                 self.sweep(manifest)
 
     def stages(self) -> list[tuple[str, Manifest | None]]:
-        """Every stage folder with its manifest (None: unfinished or damaged); what else lies there is not ours."""
+        """Every stage folder, with its manifest (None: unfinished or damaged). Other entries are left out."""
         found = []
         for name in files.listing(self.path):
             folder = files.join(self.path, name)
@@ -285,23 +140,24 @@ class Store:
                 found.append((folder, self.open(folder)))
         return found
 
-    # Input files are hashed once: a settled file whose stamp did not change keeps its digest.
-
     def sources(self, paths: Iterable[str]) -> dict[str, Source]:
-        """Each file as it is now, with its digest, by the path given."""
+        """Each file as it is now, with its digest, by the path given.
+
+        Each file is hashed once: a settled file whose stamp did not change keeps its digest.
+        """
         cache_path = files.join(self.path, DIGESTS)
-        cache = _unseal(cache_path, dict[str, Any]) or {}
+        cache = unseal(cache_path, dict[str, Any]) or {}
         found, changed = {}, False
         for path in paths:
-            known = cache.get(sources.absolute(path))
-            source = sources.digest(path, known if _is_digest(known) else None)
+            known = cache.get(absolute(path))
+            source = sources.digest(path, _known_digest(known))
             fresh = {"stamp": list(source.stamp or ()), "sha256": source.sha256}
             if source.settled and known != fresh:
                 cache[source.path] = fresh
                 changed = True
             found[path] = source
         if changed and self.remembers and not files.is_folder(cache_path):
-            files.write_bytes(cache_path, _seal(cache))
+            files.write_bytes(cache_path, seal(cache))
         return found
 
     def digest_inputs(self, paths: Iterable[str]) -> dict[str, str]:
@@ -309,22 +165,20 @@ class Store:
         return {path: source.sha256 for path, source in self.sources(paths).items()}
 
 
-def _is_digest(known: Any) -> bool:
+def _known_digest(content: Any) -> KnownDigest | None:
+    """An entry of digests.json; None where it is missing or has another shape."""
     try:
-        check_value(known, KnownDigest, where=DIGESTS)
+        return check_value(content, KnownDigest, where=DIGESTS)
     except DataError:
-        return False
-    return True
-
-
-def _is_there(path: str) -> bool:
-    """Also for a link that leads nowhere."""
-    return os.path.lexists(path) if files.is_local(path) else files.exists(path)
+        return None
 
 
 def _misplaced(folder: str) -> Iterator[str]:
-    """What would be in the way of building in a stage's folder: temporary files of the dead, links, FIFOs, files where
-    folders belong (only the lock lies beside the folders of artifacts and receipts) and folders where files belong."""
+    """Paths in a stage's folder that are in the way of building it.
+
+    These are temporary files of dead processes, links, FIFOs, folders with the name of a file, and files where only
+    folders belong: beside the folders of artifacts (except the lock), and beside the folders of receipts.
+    """
     for top, folders, names in os.walk(folder):
         above = os.path.relpath(top, folder)
         for name in folders:
@@ -333,58 +187,5 @@ def _misplaced(folder: str) -> Iterator[str]:
         for name in names:
             path = os.path.join(top, name)
             beside = (above == "." and name != LOCK) or above == RECEIPTS
-            if beside or not _is_plain_file(path) or files.is_abandoned(name):
+            if beside or not is_plain_file(path) or is_abandoned(name):
                 yield path
-
-
-def file_damage(folder: str, entry: FileEntry) -> str:
-    """Why a stored file is not the one that was written ("" when it is)."""
-    path = files.join(folder, entry.path)
-    try:
-        if not _is_there(path):
-            return f"{entry.path} is missing"
-        if not _is_plain_file(path):
-            return f"{entry.path} is not a file"
-        if files.size(path) != entry.bytes:
-            return f"{entry.path} has {files.size(path):,} bytes instead of {entry.bytes:,}"
-        if files.sha256(path) != entry.sha256:
-            return f"{entry.path} has another digest than when it was written"
-    except (OSError, ValueError) as error:  # the latter: a name that no file can have
-        return f"{entry.path} cannot be read: {error}"
-    return ""
-
-
-def write_receipt(
-    folder: str, step: str, unit: str, finished: Finished[Any], sources_read: Sequence[Source] = ()
-) -> None:
-    """Record a unit as finished, after its files. `sources_read` are the input files that it read."""
-    content = {
-        "files": [entry.to_json() for entry in finished.files],
-        "result": to_plain(finished.result),
-        "unsettled": sources.unsettled(sources_read),
-    }
-    files.write_bytes(files.join(folder, RECEIPTS, step, unit + ".json"), _seal(content))
-
-
-def read_receipts(
-    folder: str, step: str, told: type[R], sources_now: Sequence[Source] = ()
-) -> dict[str, Finished[R]]:
-    """Receipts of the units of a step that are finished and whole. told: what a unit of this step tells.
-
-    A unit that read a file in the very moment of its making is believed only while that file is still the same one.
-    """
-    receipts: dict[str, Finished[R]] = {}
-    now = [None if source.stamp is None else list(source.stamp) for source in sources_now]
-    for name in files.listing(files.join(folder, RECEIPTS, step)):
-        if not name.endswith(".json") or name.startswith("."):
-            continue
-        path = files.join(folder, RECEIPTS, step, name)
-        receipt = _unseal(path, ReceiptContent)
-        if receipt is None or any(stamp is None or stamp not in now for stamp in receipt["unsettled"]):
-            continue
-        entries = tuple(entry_from(entry) for entry in receipt["files"])
-        if any(file_damage(folder, entry) for entry in entries):
-            continue
-        with contextlib.suppress(DataError):  # of an older release: the unit is done again
-            receipts[name.removesuffix(".json")] = Finished(entries, from_plain(receipt["result"], told, where=path))
-    return receipts

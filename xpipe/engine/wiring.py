@@ -1,4 +1,4 @@
-"""Which stages a pipeline has and which artifact each takes from which; checked before anything runs.
+"""Which stages a pipeline has, and from which stage each takes its artifacts. Checked before anything runs.
 
 Runs nothing and reads no artifact.
 """
@@ -6,17 +6,21 @@ Runs nothing and reads no artifact.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from xpipe.engine.pipeline import Pipeline
 from xpipe.engine.stage import Outlook, Stage
 from xpipe.errors import ConfigError, XpipeError
 
 
 @dataclass(frozen=True)
 class Step:
-    """A stage that is on in this pipeline: its params, and what it takes, as {artifact: stage that writes it}."""
+    """A stage that is on in a pipeline: its params, what it takes, and what it gives.
+
+    takes: for each artifact that it reads, the stage that writes it. gives: the artifacts that it writes.
+    """
 
     stage: Stage
     params: Any
@@ -24,10 +28,10 @@ class Step:
     gives: tuple[str, ...]
 
 
-def wire(pipeline: Any, stages: Sequence[Stage] | None = None) -> list[Step]:
+def wire(pipeline: Pipeline, stages: Sequence[Stage] | None = None) -> list[Step]:
     """The steps of a pipeline in the order of the data. stages: by default those that its file was checked with.
 
-    Raises ConfigError where an artifact has no source, or where a stage is bound to fail: all of that at once.
+    Raises one error with all problems: artifacts that no stage writes, and stages that are bound to fail.
     """
     stages = pipeline.stages if stages is None else stages
     steps: list[Step] = []
@@ -42,12 +46,9 @@ def wire(pipeline: Any, stages: Sequence[Stage] | None = None) -> list[Step]:
         if stage.foresee:
             outlook = stage.foresee(params, outlook)
         foreseen += [*_missing_packages(stage), *stage.preflight(params, outlook)]
-        takes: dict[str, str] = {}
-        for wanted in stage.needs(params) if stage.needs else stage.reads:
-            found = _first_available(wanted.removesuffix("?"), writer)
-            if found is None and not wanted.endswith("?"):
-                problems.append(_missing(stage, wanted, writer, stages))
-            takes.update({name: writer[name] for name in found or ()})
+        wanted = stage.needs(params) if stage.needs else stage.reads
+        takes, missing = _sources_of(wanted, writer)
+        problems += [_missing(stage, artifact, writer, stages) for artifact in missing]
         gives = stage.provides(params) if stage.provides else stage.writes
         writer.update(dict.fromkeys(gives, stage.name))
         steps.append(Step(stage, params, takes, gives))
@@ -59,8 +60,20 @@ def wire(pipeline: Any, stages: Sequence[Stage] | None = None) -> list[Step]:
     return steps
 
 
+def _sources_of(wanted: Iterable[str], writer: dict[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Which stage writes each artifact that a stage wants; and those that nobody writes, unless they may be absent."""
+    takes: dict[str, str] = {}
+    missing = []
+    for each in wanted:
+        found = _first_available(each.removesuffix("?"), writer)
+        if found is None and not each.endswith("?"):
+            missing.append(each)
+        takes.update({name: writer[name] for name in found or ()})
+    return takes, missing
+
+
 def raise_all(problems: Sequence[XpipeError], what: str) -> None:
-    """Raise one problem as it is, several as one error with the exit code of the first; nothing where there is none."""
+    """Raise a single problem as it is, and several as one error with the exit code of the first."""
     if len(problems) == 1:
         raise problems[0]
     if problems:
@@ -69,6 +82,7 @@ def raise_all(problems: Sequence[XpipeError], what: str) -> None:
 
 
 def _missing_packages(stage: Stage) -> list[XpipeError]:
+    """The problem of a stage whose packages are not installed."""
     missing = [name for name in stage.packages if importlib.util.find_spec(name) is None]
     if not missing:
         return []
@@ -77,6 +91,7 @@ def _missing_packages(stage: Stage) -> list[XpipeError]:
 
 
 def _first_available(wanted: str, writer: dict[str, str]) -> tuple[str, ...] | None:
+    """The artifacts of the first alternative of "a|b+c" that earlier stages write; None where they write none."""
     for alternative in wanted.split("|"):
         names = tuple(alternative.split("+"))
         if all(name in writer for name in names):
@@ -85,6 +100,7 @@ def _first_available(wanted: str, writer: dict[str, str]) -> tuple[str, ...] | N
 
 
 def _missing(stage: Stage, wanted: str, writer: dict[str, str], stages: Sequence[Stage]) -> str:
+    """What to say of an artifact that no earlier stage writes, and which sections would write it."""
     names = wanted.replace("|", " or ").replace("+", " and ")
     could = sorted({s.section for s in stages for name in wanted.replace("|", "+").split("+") if name in s.writes})
     have = ", ".join(sorted(writer)) or "nothing"

@@ -1,10 +1,11 @@
 """Kernels that turn bytes of whole lines into CSR arrays: one pass, int64 offsets, status codes, no exceptions.
 
-Hold no file access and no wording: `blocks` feeds them, `diagnosis` turns a status into an error that teaches.
+They hold no file access and no wording of errors: `blocks` feeds them, `diagnosis` turns a status into an error.
 
-Every text handed in ends in a newline, so a scan that stops at a byte that is not a digit never leaves it. A value is
-float32(float(token)) to the last bit: where one correctly rounded operation gives it, that; else an approximation with
-a proven margin; the few values nearer to a rounding boundary than the margin are listed for Python's own float().
+Every text handed in ends in a newline, so a scan that stops at a byte that is not a digit never leaves the text. A
+value is float32(float(token)) to the last bit. Where one correctly rounded operation gives the value, it is used. Else
+the value is an approximation with a proven margin. The few values that are nearer to a rounding boundary than the
+margin are listed, and Python's own float() computes them.
 """
 
 # ruff: noqa: PLR1714, SIM109 - `in` builds a tuple where == is one instruction
@@ -19,8 +20,8 @@ OK, BAD_LABEL, BAD_FEATURE, TWICE_LABEL, TWICE_FEATURE, BLANK_LINE, UNSURE_FULL,
 XMC, SPARSE, SVMLIGHT = range(3)
 # rules: what the file is
 KIND, N_FEATURES, N_LABELS, INDEX_BASE, LABEL_BASE, BLANK_IS_ERROR = range(6)
-# state: where the parse stands. A status leaves it at the start of the row that caused it; TOKEN is the position of the
-# offending token, or for TWICE_* the index that comes twice; a value NEAR_OVERFLOW up to CLEARED is known to be finite
+# state: how far the parse is. A status leaves it at the start of the row that caused it. TOKEN is the position of the
+# wrong token, or for TWICE_* the index that comes twice. Tokens up to position CLEARED are known to have finite values.
 POSITION, LINE, ROW, FEATURE, LABEL, UNSURE, TOKEN, CLEARED = range(8)
 
 TAB, NEWLINE, RETURN, SPACE, HASH, PLUS, COMMA, MINUS, DOT, ZERO, COLON = 9, 10, 13, 32, 35, 43, 44, 45, 46, 48, 58
@@ -35,223 +36,242 @@ SURE, UNSURE_VALUE, NOT_FINITE, BORDERLINE = range(4)
 
 @jit
 def byte_at(text, position):
-    """The byte there; an unsigned index spares numba's test for a negative one, a quarter of the parser's time."""
+    """The byte at a position. An unsigned index avoids numba's test for negative ones: a quarter of parsing time."""
     return text[np.uintp(position)]
 
 
 @jit
 def parse_lines(text, rules, state, feature_ends, features, values, label_ends, labels, label_values, unsure):
-    """Parse rows from state[POSITION] to the end of `text` or to the first row that is not right; returns the status.
+    """Parse rows from state[POSITION] to the end of `text`, or to the first row that is not right. Returns the status.
 
-    Ends of rows, indices and values are appended where `state` says; `unsure` lists (entry, token, feature) of the
-    values that Python must finish.
+    Ends of rows, indices and values are appended where `state` says. `unsure` lists (entry, token, feature) of the
+    values that Python must compute.
     """
     kind = rules[KIND]
-    n_features, n_labels = rules[N_FEATURES], rules[N_LABELS]
-    index_base, label_base = rules[INDEX_BASE], rules[LABEL_BASE]
-    position, row = state[POSITION], state[ROW]
-    feature, label, n_unsure = state[FEATURE], state[LABEL], state[UNSURE]
-    stop = len(text)
-    status = OK
-    while position < stop:
-        row_start, row_feature, row_label, row_unsure = position, feature, label, n_unsure
-        while byte_at(text, position) == SPACE or byte_at(text, position) == TAB:
-            position += 1
+    while state[POSITION] < len(text):
+        start = state[POSITION]
+        position = skip_blanks(text, start)
         token = position
-        byte = byte_at(text, position)
-        if byte == HASH and kind == SVMLIGHT:  # a line of comment is no row
-            while byte_at(text, position) != NEWLINE:
-                position += 1
-            position += 1
+        if kind == SVMLIGHT and byte_at(text, position) == HASH:  # a line of comment is no row
+            state[POSITION] = skip_line(text, position)
             state[LINE] += 1
-            state[POSITION] = position
             continue
-
-        # ` 1:0` alone (` 0:0` where features count from 0) is how svmlight writes a row without labels and features
-        placeholder = (
-            kind == SVMLIGHT
-            and position > row_start
-            and byte == ZERO + index_base
-            and byte_at(text, position + 1) == COLON
-            and byte_at(text, position + 2) == ZERO
-            and (
-                byte_at(text, position + 3) == NEWLINE
-                or (byte_at(text, position + 3) == RETURN and byte_at(text, position + 4) == NEWLINE)
-            )
-        )
+        status = OK
+        label, feature, n_unsure = state[LABEL], state[FEATURE], state[UNSURE]
+        placeholder = position > start and is_placeholder(text, position, rules)
         if placeholder:
             position += 3
         # labels begin a line: after a blank there are none, and what looks like one is a feature without its value
-        if kind != SPARSE and position == row_start and byte != NEWLINE and byte != RETURN:
-            ordered = True
-            last = np.int64(-1)
-            while True:
-                start = position
-                index = np.int64(0)
-                digit = np.int64(byte_at(text, position)) - ZERO
-                while 0 <= digit <= 9:
-                    index = index * 10 + digit
-                    position += 1
-                    digit = np.int64(byte_at(text, position)) - ZERO
-                byte = byte_at(text, position)
-                if byte == COLON and start == token:  # a feature: the row has no labels
-                    position = token
-                    break
-                ends = byte == SPACE or byte == NEWLINE or byte == TAB or byte == RETURN
-                ends = ends or (byte == HASH and kind == SVMLIGHT)
-                index -= label_base
-                wrong = position == start or position - start > MOST_DIGITS or index < 0 or index >= n_labels
-                if wrong or not (ends or byte == COMMA):
-                    status = BAD_LABEL
-                    break
-                ordered = ordered and index > last
-                last = index
-                labels[label] = index
-                label_values[label] = 1.0
-                label += 1
-                if ends:
-                    break
-                position += 1
-            if status == OK and not ordered:
-                sort_row(labels, label_values, row_label, label)
-                for entry in range(row_label + 1, label):
-                    if labels[entry] == labels[entry - 1]:
-                        status = TWICE_LABEL
-                        token = labels[entry]
-                        break
-            if status != OK:
-                break
+        elif kind != SPARSE and position == start and not is_line_end(byte_at(text, position)):
+            status, position, label, token = parse_labels(text, position, rules, labels, label_values, label)
+        if status == OK:
+            status, position, feature, n_unsure, token = parse_features(
+                text, position, rules, state[CLEARED], features, values, feature, unsure, n_unsure
+            )
+        blank = feature == state[FEATURE] and label == state[LABEL] and not placeholder
+        if status == OK and rules[BLANK_IS_ERROR] and blank:
+            status = BLANK_LINE
+            token = start
+        if status != OK:
+            state[TOKEN] = token
+            return status
+        row = state[ROW]
+        feature_ends[row] = feature
+        label_ends[row] = label
+        state[POSITION], state[LINE], state[ROW] = position, state[LINE] + 1, row + 1
+        state[FEATURE], state[LABEL], state[UNSURE] = feature, label, n_unsure
+    return OK
 
-        ordered = True
-        last = np.int64(-1)
-        while True:
-            byte = byte_at(text, position)
-            while byte == SPACE or byte == TAB:
-                position += 1
-                byte = byte_at(text, position)
-            if byte == NEWLINE:
-                position += 1
-                break
-            if byte == RETURN and byte_at(text, position + 1) == NEWLINE:
-                position += 2
-                break
-            if byte == HASH and kind == SVMLIGHT:
-                while byte_at(text, position) != NEWLINE:
-                    position += 1
-                position += 1
-                break
 
-            token = position
-            index = np.int64(0)
-            digit = np.int64(byte) - ZERO
-            while 0 <= digit <= 9:
-                index = index * 10 + digit
-                position += 1
-                digit = np.int64(byte_at(text, position)) - ZERO
-            if byte_at(text, position) != COLON or position == token or position - token > MOST_DIGITS:
-                status = BAD_FEATURE
-                break
-            index -= index_base
-            if index < 0 or index >= n_features:
-                status = BAD_FEATURE
-                break
-            ordered = ordered and index > last
-            last = index
+@jit
+def parse_labels(text, token, rules, labels, label_values, label):
+    """Parse the labels that begin at `token`; the first is entry `label`.
 
+    Returns the status, the position after the labels, the entry after the last label, and the wrong token.
+    """
+    position, first = token, label
+    ordered, last = True, np.int64(-1)
+    while True:
+        start = position
+        index = np.int64(0)
+        digit = np.int64(byte_at(text, position)) - ZERO
+        while 0 <= digit <= 9:
+            index = index * 10 + digit
             position += 1
-            value_start = position
+            digit = np.int64(byte_at(text, position)) - ZERO
+        byte = byte_at(text, position)
+        if byte == COLON and start == token:  # a feature: the row has no labels
+            return OK, token, first, token
+        index -= rules[LABEL_BASE]
+        wrong = position == start or position - start > MOST_DIGITS or index < 0 or index >= rules[N_LABELS]
+        ends = byte == SPACE or is_line_end(byte) or byte == TAB or (byte == HASH and rules[KIND] == SVMLIGHT)
+        if wrong or not (ends or byte == COMMA):
+            return BAD_LABEL, position, label, token
+        ordered = ordered and index > last
+        last = index
+        labels[label] = index
+        label_values[label] = 1.0
+        label += 1
+        if ends:
+            break
+        position += 1
+    if not ordered:
+        twice = sort_row(labels, label_values, first, label)
+        if twice >= 0:
+            return TWICE_LABEL, position, label, twice
+    return OK, position, label, token
+
+
+@jit
+def parse_features(text, position, rules, cleared, features, values, feature, unsure, n_unsure):
+    """Parse the entries of a row up to its end; the first is entry `feature`.
+
+    Returns the status, the position after the line, the entry after the last, the length of `unsure`, and the wrong
+    token. Nearly all time is spent in this loop: calls would more than double it, so digits are read in place.
+    """
+    kind, n_features, index_base = rules[KIND], rules[N_FEATURES], rules[INDEX_BASE]
+    first, first_unsure = feature, n_unsure
+    ordered, last = True, np.int64(-1)
+    while True:
+        byte = byte_at(text, position)
+        while byte == SPACE or byte == TAB:
+            position += 1
             byte = byte_at(text, position)
-            negative = byte == MINUS
-            if negative or byte == PLUS:
-                position += 1
-            mantissa = np.int64(0)
+        token = position
+        if byte == NEWLINE:
+            position += 1
+            break
+        if byte == RETURN and byte_at(text, position + 1) == NEWLINE:
+            position += 2
+            break
+        if byte == HASH and kind == SVMLIGHT:
+            position = skip_line(text, position)
+            break
+
+        index = np.int64(0)
+        digit = np.int64(byte) - ZERO
+        while 0 <= digit <= 9:
+            index = index * 10 + digit
+            position += 1
+            digit = np.int64(byte_at(text, position)) - ZERO
+        if byte_at(text, position) != COLON or position == token or position - token > MOST_DIGITS:
+            return BAD_FEATURE, position, feature, n_unsure, token
+        index -= index_base
+        if index < 0 or index >= n_features:
+            return BAD_FEATURE, position, feature, n_unsure, token
+        ordered = ordered and index > last
+        last = index
+
+        position += 1
+        value_start = position
+        byte = byte_at(text, position)
+        negative = byte == MINUS
+        if negative or byte == PLUS:
+            position += 1
+        mantissa = np.int64(0)
+        first_digit = position
+        digit = np.int64(byte_at(text, position)) - ZERO
+        while 0 <= digit <= 9:
+            mantissa = mantissa * 10 + digit
+            position += 1
+            digit = np.int64(byte_at(text, position)) - ZERO
+        n_digits = position - first_digit
+        n_decimals = np.int64(0)
+        if byte_at(text, position) == DOT:
+            position += 1
             first_digit = position
             digit = np.int64(byte_at(text, position)) - ZERO
             while 0 <= digit <= 9:
                 mantissa = mantissa * 10 + digit
                 position += 1
                 digit = np.int64(byte_at(text, position)) - ZERO
-            n_digits = position - first_digit
-            n_decimals = np.int64(0)
-            if byte_at(text, position) == DOT:
+            n_decimals = position - first_digit
+            n_digits += n_decimals
+        byte = byte_at(text, position)
+        plain = n_digits <= MOST_DIGITS and n_decimals <= EXACT_POWER and mantissa <= EXACT_MANTISSA
+        if byte == LOWER_E or byte == UPPER_E:
+            plain = False
+            position += 1
+            if byte_at(text, position) == PLUS or byte_at(text, position) == MINUS:
                 position += 1
-                first_digit = position
-                digit = np.int64(byte_at(text, position)) - ZERO
-                while 0 <= digit <= 9:
-                    mantissa = mantissa * 10 + digit
-                    position += 1
-                    digit = np.int64(byte_at(text, position)) - ZERO
-                n_decimals = position - first_digit
-                n_digits += n_decimals
+            first_digit = position
+            while ZERO <= byte_at(text, position) <= ZERO + 9:
+                position += 1
+            if position == first_digit:
+                n_digits = 0
             byte = byte_at(text, position)
-            plain = n_digits <= MOST_DIGITS and n_decimals <= EXACT_POWER and mantissa <= EXACT_MANTISSA
-            if byte == LOWER_E or byte == UPPER_E:
-                plain = False
-                position += 1
-                if byte_at(text, position) == PLUS or byte_at(text, position) == MINUS:
-                    position += 1
-                first_digit = position
-                while ZERO <= byte_at(text, position) <= ZERO + 9:
-                    position += 1
-                if position == first_digit:
-                    n_digits = 0
-                byte = byte_at(text, position)
-            ends = byte == SPACE or byte == NEWLINE or byte == TAB or byte == RETURN
-            ends = ends or (byte == HASH and kind == SVMLIGHT)
-            if n_digits == 0 or not ends:
-                status = BAD_FEATURE
-                break
-            features[feature] = index
-            if plain:
-                value = mantissa / POWER_OF_TEN[n_decimals]
-                values[feature] = -value if negative else value
-            else:
-                value, verdict = round_decimal(text, value_start)
-                if verdict == NOT_FINITE:
-                    status = BAD_FEATURE
-                    break
-                if verdict == BORDERLINE and token > state[CLEARED]:
-                    status = NEAR_OVERFLOW
-                    break
-                values[feature] = value
-                if verdict != SURE:
-                    if n_unsure == len(unsure):
-                        status = UNSURE_FULL
-                        break
-                    unsure[n_unsure, 0] = feature
-                    unsure[n_unsure, 1] = value_start
-                    unsure[n_unsure, 2] = index
-                    n_unsure += 1
-            feature += 1
-        if status == OK and not ordered:
-            sort_row(features, values, row_feature, feature)
-            for entry in range(row_feature + 1, feature):
-                if features[entry] == features[entry - 1]:
-                    status = TWICE_FEATURE
-                    token = features[entry]
-                    break
-            for item in range(row_unsure, n_unsure):
-                unsure[item, 0] = row_feature + np.searchsorted(features[row_feature:feature], unsure[item, 2])
-        blank = feature == row_feature and label == row_label and not placeholder
-        if status == OK and rules[BLANK_IS_ERROR] and blank:
-            status = BLANK_LINE
-            token = row_start
-        if status != OK:
-            break
-        feature_ends[row] = feature
-        label_ends[row] = label
-        row += 1
-        state[LINE] += 1
-        state[POSITION], state[ROW] = position, row
-        state[FEATURE], state[LABEL], state[UNSURE] = feature, label, n_unsure
-    if status != OK:
-        state[TOKEN] = token
-    return status
+        ends = byte == SPACE or byte == NEWLINE or byte == TAB or byte == RETURN
+        ends = ends or (byte == HASH and kind == SVMLIGHT)
+        if n_digits == 0 or not ends:
+            return BAD_FEATURE, position, feature, n_unsure, token
+        features[feature] = index
+        if plain:
+            value = mantissa / POWER_OF_TEN[n_decimals]
+            values[feature] = -value if negative else value
+        else:
+            value, verdict = round_decimal(text, value_start)
+            if verdict == NOT_FINITE:
+                return BAD_FEATURE, position, feature, n_unsure, token
+            if verdict == BORDERLINE and token > cleared:
+                return NEAR_OVERFLOW, position, feature, n_unsure, token
+            values[feature] = value
+            if verdict != SURE:
+                if n_unsure == len(unsure):
+                    return UNSURE_FULL, position, feature, n_unsure, token
+                unsure[n_unsure, 0] = feature
+                unsure[n_unsure, 1] = value_start
+                unsure[n_unsure, 2] = index
+                n_unsure += 1
+        feature += 1
+    if not ordered:
+        twice = sort_row(features, values, first, feature)
+        if twice >= 0:
+            return TWICE_FEATURE, position, feature, n_unsure, twice
+        for item in range(first_unsure, n_unsure):
+            unsure[item, 0] = first + np.searchsorted(features[first:feature], unsure[item, 2])
+    return OK, position, feature, n_unsure, token
+
+
+@jit
+def skip_blanks(text, position):
+    """The position of the next byte that is neither a space nor a tab."""
+    while byte_at(text, position) == SPACE or byte_at(text, position) == TAB:
+        position += 1
+    return position
+
+
+@jit
+def skip_line(text, position):
+    """The position after the end of the line."""
+    while byte_at(text, position) != NEWLINE:
+        position += 1
+    return position + 1
+
+
+@jit
+def is_line_end(byte):
+    """Whether a byte ends a line, or may."""
+    return byte == NEWLINE or byte == RETURN
+
+
+@jit
+def is_placeholder(text, position, rules):
+    """Whether ` 1:0` stands alone (` 0:0` where features count from 0): an svmlight row without labels and features."""
+    return (
+        rules[KIND] == SVMLIGHT
+        and byte_at(text, position) == ZERO + rules[INDEX_BASE]
+        and byte_at(text, position + 1) == COLON
+        and byte_at(text, position + 2) == ZERO
+        and (
+            byte_at(text, position + 3) == NEWLINE
+            or (byte_at(text, position + 3) == RETURN and byte_at(text, position + 4) == NEWLINE)
+        )
+    )
 
 
 @jit
 def round_decimal(text, position):
-    """The float32 of the decimal number at `position`, whose form is already checked, and how sure it is."""
+    """The float32 of the decimal number at `position`, whose form is checked, and how sure the value is."""
     negative = byte_at(text, position) == MINUS
     if negative or byte_at(text, position) == PLUS:
         position += 1
@@ -299,7 +319,10 @@ def round_decimal(text, position):
 
 @jit
 def sort_row(indices, values, first, last):
-    """Heapsort of indices[first:last] with their values: rare, in place, never quadratic."""
+    """Sort indices[first:last] with their values. Returns an index that comes twice, or -1.
+
+    A heapsort: it is rarely needed, and must never be quadratic.
+    """
     n = last - first
     root = n // 2
     while n > 1:
@@ -319,6 +342,10 @@ def sort_row(indices, values, first, last):
             indices[first + hole], values[first + hole] = indices[first + child], values[first + child]
             hole, child = child, 2 * child + 1
         indices[first + hole], values[first + hole] = index, value
+    for entry in range(first + 1, last):
+        if indices[entry] == indices[entry - 1]:
+            return np.int64(indices[entry])
+    return np.int64(-1)
 
 
 @jit
@@ -332,17 +359,14 @@ def count_lines(text):
 
 @jit
 def find_rows(text, kind, starts):
-    """Byte position of every row's line; returns how many. A line of svmlight comment is no row."""
+    """Write the byte position of each row to `starts`; returns the number of rows. svmlight comments are no rows."""
     n_rows = 0
     position = 0
     while position < len(text):
         start = position
-        while byte_at(text, position) == SPACE or byte_at(text, position) == TAB:
-            position += 1
+        position = skip_blanks(text, position)
         is_row = not (kind == SVMLIGHT and byte_at(text, position) == HASH)
-        while byte_at(text, position) != NEWLINE:
-            position += 1
-        position += 1
+        position = skip_line(text, position)
         if is_row:
             starts[n_rows] = start
             n_rows += 1

@@ -1,6 +1,6 @@
 """Streams of bytes (plain, gzip, any fsspec URL), and their blocks of whole lines, in bounded memory.
 
-Holds no grammar: what a line means is for `text` and its kernels.
+Holds no grammar of lines: that is `text` and its kernels.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _UNREADABLE = (errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EIO, errno.
 
 @contextlib.contextmanager
 def open_stream(path: str, *, start: int = 0, compressed: bool = False) -> Iterator[Any]:
-    """A binary stream at byte `start` of the (unpacked) file; missing files and broken gzip raise DataError."""
+    """A binary stream at byte `start` of the (unpacked) file. Raises DataError for missing files and broken gzip."""
     with contextlib.ExitStack() as stack:
         try:
             raw = stack.enter_context(files.open_read(path))
@@ -51,6 +51,12 @@ def open_stream(path: str, *, start: int = 0, compressed: bool = False) -> Itera
             raise _broken_gzip(path, error) from error
 
 
+def check_is_file(path: str) -> None:
+    """Raise DataError at once for a folder, FIFO, socket or device, and for a path where nothing is."""
+    with open_stream(path):
+        pass
+
+
 def _broken_gzip(path: str, error: Exception) -> DataError:
     state = "cut short" if isinstance(error, EOFError) else "damaged"
     fix = "copy or download it again; `gzip -t` tests it"
@@ -58,7 +64,7 @@ def _broken_gzip(path: str, error: Exception) -> DataError:
 
 
 def is_compressed(path: str) -> bool:
-    """Whether the file is gzip, by its first bytes; DataError where a name in .gz promises what they do not keep."""
+    """Whether the file is gzip, by its first bytes. Raises DataError for a file that is named .gz and is not gzip."""
     with open_stream(path) as stream:
         magic = stream.read(2)
     if magic == GZIP_MAGIC:
@@ -72,7 +78,7 @@ def is_compressed(path: str) -> bool:
 
 @contextlib.contextmanager
 def write_stream(path: str) -> Iterator[IO[bytes]]:
-    """A stream to a new file, gzip where the name ends in .gz, that appears under its name only when complete."""
+    """A stream to a new file, gzip where its name ends in .gz. The file appears only when it is complete."""
     path = os.fspath(path)
     with files.open_write(path) as stream:
         if not path.endswith(".gz"):
@@ -84,11 +90,37 @@ def write_stream(path: str) -> Iterator[IO[bytes]]:
 
 
 def decompress(path: str, target: str | IO[bytes], check_lines: Callable[[int], None] | None = None) -> None:
-    """Unpack a gzip file into another file or an open stream, a block at a time.
+    """Unpack a gzip file into another file or an open stream, in bounded memory.
 
-    check_lines is told how many lines there are so far, and raises where they are too many: a few bytes can unpack to
-    a full disk. Raises DataError where the file is cut short or damaged, or has a line longer than LONGEST_LINE; a
-    file named by `target` appears only when it is complete.
+    Parameters
+    ----------
+    path : str
+        The gzip file.
+    target : str or binary stream
+        Where the bytes go. A file named here appears only when it is complete.
+    check_lines : callable, optional
+        Called with the number of lines so far. It raises where they are too many: a few bytes can unpack to a full
+        disk.
+
+    Raises
+    ------
+    DataError
+        Where the file is cut short or damaged, or has a line of more than LONGEST_LINE bytes.
+
+    Examples
+    --------
+    >>> import gzip
+    >>> import io
+    >>> import tempfile
+    >>> from xpipe.formats import decompress
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with gzip.open(f"{folder.name}/train.txt.gz", "wb") as packed:
+    ...     _ = packed.write(b"1 1 1\\n0 0:1\\n")
+    >>> plain = io.BytesIO()
+    >>> decompress(f"{folder.name}/train.txt.gz", plain)
+    >>> plain.getvalue()
+    b'1 1 1\\n0 0:1\\n'
+    >>> folder.cleanup()
     """
     n_lines = run = 0  # run: bytes since the last newline
     with contextlib.ExitStack() as stack:
@@ -116,7 +148,7 @@ def too_long(name: str, line: int | None = None) -> DataError:
 
 
 class LineReader:
-    """Gives whole lines of a stream, a block at a time; each block ends in a newline, added where the file has none."""
+    """Gives the lines of a stream in blocks of whole lines. A newline is added where the file ends without one."""
 
     def __init__(self, stream: Any, n_bytes: int | None = None, block_size: int = BLOCK_SIZE, name: str = "the text"):
         self._stream, self._left, self._block_size, self._name = stream, n_bytes, block_size, name
@@ -124,7 +156,7 @@ class LineReader:
         self.newline_added = False  # after the last block: the file did not end in a newline
 
     def read_into(self, buffer: bytearray) -> tuple[bytearray, int]:
-        """Fill `buffer`, or a larger one where a line does not fit; returns it and the bytes in it, 0 at the end."""
+        """Fill `buffer`, or a larger one where a line does not fit. Returns it and the bytes in it, 0 at the end."""
         filled = len(self._tail)
         buffer = _with_room(buffer, filled, self._block_size + 1)
         buffer[:filled] = self._tail
@@ -151,6 +183,7 @@ class LineReader:
 
 
 def _with_room(buffer: bytearray, filled: int, room: int) -> bytearray:
+    """The buffer, or a larger copy where it has less than `room` bytes left."""
     if len(buffer) >= filled + room:
         return buffer
     larger = bytearray(max(filled + room, 2 * len(buffer)))  # doubling: a row far longer than a block stays linear

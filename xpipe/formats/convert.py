@@ -1,6 +1,6 @@
-"""One format to another: a folder or a file in, a folder with the target's usual names out. Works in memory.
+"""One format to another: a folder or a file in, a folder with the target's usual file names out. Works in memory.
 
-What the target has no place for is an error or a note, never left out silently.
+Leaves nothing out silently: what the target has no place for is an error or a note.
 """
 
 from __future__ import annotations
@@ -14,30 +14,54 @@ import scipy.sparse as sp
 
 from xpipe.errors import DataError
 from xpipe.formats.dataset import Dataset, Split, read_dataset
+from xpipe.formats.file_names import SHORT_SPLITS
 from xpipe.formats.names import Names
 from xpipe.ground import files
-from xpipe.ground.sparse import to_matrix, to_triple
+from xpipe.ground.sparse_rows import entry_rows, matrix_with_ones
 
-SHORT = {"train": "trn", "test": "tst", "dev": "dev"}
 WITHOUT_WEIGHTS = ("xmc", "svmlight")
 
 
 class Source(NamedTuple):
-    """What there is to write; `synthetic`: the marker file of a stand-in, or None."""
+    """What there is to write.
+
+    names: of labels and features. synthetic: the marker file of a stand-in, else None. scores: whether the label values
+    are scores that xpipe computed, instead of weights of the data.
+    """
 
     splits: dict[str, Split]
     names: dict[str, Names]
     synthetic: bytes | None
-    scores: bool  # label values are scores that xpipe found, not weights of the data
+    scores: bool
 
 
 def convert(source: str, target: str, form: str, *, notes: list[str] | None = None, **reading: Any) -> list[str]:
-    """Write what `source` holds to the folder `target` as xmc, split, npz, svmlight or parquet; gives the paths.
+    """Write a dataset in another format.
 
-    source: a folder that read_dataset knows, or one XMC text or svmlight file (it becomes the split train). reading:
-    index_base, label_base, n_features, n_labels; for folders also format, header, split_base. What is written counts
-    from 0, svmlight features from 1. notes: gets a sentence for everything that the target cannot say. Labels of
-    groups and label weights are never left out: where a format has no place for them, this raises DataError.
+    What is written counts from 0, except for svmlight features, which count from 1.
+
+    Parameters
+    ----------
+    source : str
+        A folder that `read_dataset` reads, or one XMC text or svmlight file, which becomes the split train.
+    target : str
+        A new or empty folder.
+    form : {"xmc", "split", "npz", "svmlight", "parquet"}
+        The format to write.
+    notes : list of str, optional
+        Gets a sentence for everything that the target cannot hold.
+    **reading
+        index_base, label_base, n_features, n_labels, header; for folders also format and split_base.
+
+    Returns
+    -------
+    list of str
+        The paths of the files written.
+
+    Raises
+    ------
+    DataError
+        Where the source cannot be read, or has labels of groups or label weights for which the format has no place.
     """
     source, target = files.local(source), files.local(target)
     notes = [] if notes is None else notes
@@ -69,7 +93,8 @@ def convert(source: str, target: str, form: str, *, notes: list[str] | None = No
     return written
 
 
-def _read_folder(source: str, notes: list[str], reading: dict) -> Source:
+def _read_folder(source: str, notes: list[str], reading: dict[str, Any]) -> Source:
+    """What a folder holds."""
     dataset = read_dataset(source, **reading)
     found = {"labels": dataset.label_names, "features": dataset.feature_names}
     marker = files.join(source, "SYNTHETIC.json")
@@ -85,33 +110,28 @@ def _read_folder(source: str, notes: list[str], reading: dict) -> Source:
 
 
 def _is_scored(dataset: Dataset) -> bool:
+    """Whether a label has a value other than 1."""
     return any(split.Y is not None and (split.Y.data != 1).any() for split in dataset.splits.values())
 
 
-def _read_file(source: str, reading: dict) -> Source:
-    from xpipe.formats.svmlight import read_svmlight
-    from xpipe.formats.xmc_text import read_xmc
+def _read_file(source: str, reading: dict[str, Any]) -> Source:
+    """What a single file holds, as the training split."""
+    from xpipe.formats.single_file import read_samples
 
-    options = {key: value for key, value in reading.items() if key not in ("format", "header", "split_base")}
-    stem = source.removesuffix(".gz")
-    if stem.endswith((".svm", ".svmlight", ".libsvm")):
-        X, Y = read_svmlight(source, **options)
-    else:
-        sized = options.get("n_features") and options.get("n_labels")
-        X, Y = read_xmc(source, header=bool(reading.get("header", True) and not sized), **options)
+    X, Y = read_samples(source, **{key: value for key, value in reading.items() if key not in ("format", "split_base")})
     return Source({"train": Split(X, Y, None, None, None, None, np.arange(X.shape[0]))}, {}, None, False)
 
 
 def _without_scores(split: Split) -> Split:
+    """The split with the value 1 for each label."""
     from dataclasses import replace
 
-    assert split.Y is not None
-    triple = to_triple(split.Y)
-    return replace(split, Y=to_matrix(triple._replace(values=np.ones_like(triple.values)), split.Y.shape[1]))
+    assert split.Y is not None, "only splits with label scores come here"
+    return replace(split, Y=matrix_with_ones(split.Y))
 
 
 def _write_split(target: str, split: str, content: Split, form: str) -> Iterator[str]:
-    """The files of a split's matrices; X and Y share a file in xmc and svmlight, groups always have their own."""
+    """Write the matrices of a split; gives the paths. X and Y share a file in xmc and svmlight."""
     from xpipe.formats import write_sparse, write_svmlight, write_xmc
 
     given = {"X": content.X, "Y": content.Y, "Y1": content.Y1, "Y2": content.Y2}
@@ -133,24 +153,24 @@ def _write_split(target: str, split: str, content: Split, form: str) -> Iterator
     stems = {"X": "X_Xf", "Y": "X_Y", "Y1": "X_Y1", "Y2": "Y2"}
     ending = {"npz": "npz", "parquet": "parquet"}.get(form)
     for name, matrix in matrices.items():
-        file_name = f"{name}.{SHORT[split]}.{ending}" if ending else f"{SHORT[split]}_{stems[name]}.txt"
+        file_name = f"{name}.{SHORT_SPLITS[split]}.{ending}" if ending else f"{SHORT_SPLITS[split]}_{stems[name]}.txt"
         path = files.join(target, file_name)
         write_sparse(path, matrix)
         yield path
 
 
 def _texts_of(split: str, content: Split) -> Iterator[tuple[str, list[str]]]:
-    """(name, lines) of what stands beside a split in every format: group ids without labels, filter pairs."""
+    """(name, lines) of the text files beside a split: group ids without labels, and filter pairs."""
     if content.groups is not None:
         ids = np.full(content.groups.shape[0], -1)
-        ids[np.repeat(np.arange(len(ids)), np.diff(content.groups.indptr))] = content.groups.indices
+        ids[entry_rows(content.groups.indptr)] = content.groups.indices
         yield f"{split}_groups.txt", [str(group) for group in ids.tolist()]
     if content.filter_labels is not None:
         yield f"filter_labels_{split}.txt", [f"{row} {label}" for row, label in content.filter_labels.tolist()]
 
 
 def _name_lines(names: Names, key: str) -> list[str]:
-    """Lines that read back as these names. Raises DataError where a name holds what ends a line."""
+    """Lines that read back as these names. Raises DataError for a name that cannot stand on a line."""
     ids = names.ids
     lines = names.names if ids is None else [f"{old}\t{name}" for old, name in zip(ids, names.names, strict=True)]
     for number, line in enumerate(lines):
@@ -167,6 +187,7 @@ def _name_lines(names: Names, key: str) -> list[str]:
 
 
 def _write_text(target: str, name: str, lines: list[str]) -> str:
+    """Write lines to a file of the target; gives its path."""
     path = files.join(target, name)
     files.write_bytes(path, "".join(f"{line}\n" for line in lines).encode(errors="surrogatepass"))
     return path

@@ -1,6 +1,6 @@
-"""What is wrong with a line a kernel refused: the token, the reason and what to try.
+"""What is wrong with a line that a kernel refused: the token, the reason and what to try.
 
-Holds no parsing of good data: it looks again, slowly, at the one line a status points to.
+Holds no parsing of good data: it looks again, slowly, at the one line that a status points to.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 
 from xpipe.errors import DataError
 from xpipe.formats import _numba as kernels
+from xpipe.formats.source import TextSource
 
 TOKEN_LENGTH = 60  # characters of a token, and
 TEXT_LENGTH = 200  # of a line, that are shown
@@ -19,7 +20,7 @@ BLANKS = b" \t\r\n"
 
 
 class Diagnosis(NamedTuple):
-    """One bad row: `token` as the file has it (shortened), `reason` in a sentence, `why` and `fix` for the error."""
+    """What is wrong with a row. token: as the file has it, shortened; reason, why, fix: of the error."""
 
     token: str
     reason: str
@@ -27,8 +28,8 @@ class Diagnosis(NamedTuple):
     fix: str
 
 
-def explain(source, status: int, line: bytes, token: int, *, first_line: bool = False) -> Diagnosis:
-    """Diagnose `line`; `token` is the offending token's offset in it, or the index that comes twice."""
+def explain(source: TextSource, status: int, line: bytes, token: int, *, first_line: bool = False) -> Diagnosis:
+    """Diagnose a line. token: the offset of the wrong token in the line, or the index that comes twice."""
     if status == kernels.BLANK_LINE:
         return Diagnosis("", "a blank line", *_blank_line())
     if status in (kernels.TWICE_LABEL, kernels.TWICE_FEATURE):
@@ -52,8 +53,8 @@ def explain(source, status: int, line: bytes, token: int, *, first_line: bool = 
     return Diagnosis(shorten(shown, TOKEN_LENGTH), reason, why, fix)
 
 
-def bad_row(source, line_number: int, found: Diagnosis, *, cut: bool = False) -> DataError:
-    """The error of one bad row; `cut` says that the file ends in this line without a newline."""
+def bad_row(source: TextSource, line_number: int, found: Diagnosis, *, cut: bool = False) -> DataError:
+    """The error of one bad row. cut: whether the file ends in this line without a newline."""
     why = found.why
     if cut:
         why += ("; " if why else "") + "the file ends in this line without a newline: it may have been cut short"
@@ -61,11 +62,12 @@ def bad_row(source, line_number: int, found: Diagnosis, *, cut: bool = False) ->
     return DataError(found.reason, where=where, why=why, fix=found.fix)
 
 
-def row_count(source, n_rows: int, blank_lines: list[int], *, at_least: bool = False) -> DataError:
-    """The error of a file whose number of rows is not the one promised; blank_lines: line numbers of the first ones.
+def row_count(source: TextSource, n_rows: int, blank_lines: list[int], *, at_least: bool = False) -> DataError:
+    """The error of a file that has another number of rows than promised. blank_lines: numbers of the first blank lines.
 
-    at_least: reading stopped at these rows, and there may be more.
+    at_least: reading stopped after these rows, and there may be more.
     """
+    assert source.n_rows is not None, "a number of rows was promised"
     promised = "the header says" if source.first_line > 1 else "n_samples says"
     found = f"at least {n_rows:,}" if at_least else f"{n_rows:,}"
     why = f"{promised} {source.n_rows:,} rows, the file has {found}"
@@ -85,6 +87,7 @@ def row_count(source, n_rows: int, blank_lines: list[int], *, at_least: bool = F
 
 
 def shorten(raw: bytes, length: int) -> str:
+    """Text of at most `length` characters, with dots where some are left out."""
     text = raw[: length + 1].decode("utf-8", "backslashreplace")
     return text if len(text) <= length else text[: length - 3] + "..."
 
@@ -102,6 +105,7 @@ def number_at(text: bytes | bytearray, start: int) -> bytes:
 
 
 def _blank_line() -> tuple[str, str]:
+    """(why, fix) of a blank line."""
     return (
         "without a header it cannot be told from a sample with no labels and no features",
         "remove it, or give n_samples if it is a sample",
@@ -109,13 +113,15 @@ def _blank_line() -> tuple[str, str]:
 
 
 def _token_at(line: bytes, start: int) -> bytes:
+    """The token that starts at an offset of a line."""
     rest = line[start:]
     if rest[:1] == b"\r":
         return b"\r"
     return re.split(rb"[ \t\r\n]", rest, maxsplit=1)[0]
 
 
-def _explain_twice(source, status: int, line: bytes, index: int) -> Diagnosis:
+def _explain_twice(source: TextSource, status: int, line: bytes, index: int) -> Diagnosis:
+    """The diagnosis of an index that comes twice in one row."""
     features = status == kernels.TWICE_FEATURE
     written = index + (source.index_base if features else source.label_base)
     pattern = rb"(?<![^\s])0*%d:[^\s]*" if features else rb"(?<![^\s,])0*%d(?![^\s,#])"
@@ -126,7 +132,8 @@ def _explain_twice(source, status: int, line: bytes, index: int) -> Diagnosis:
     return Diagnosis(token, f"{name} {written} comes twice in one row", "", "keep one of the two")
 
 
-def _explain_labels(source, text: bytes) -> tuple[bytes, str, str, str]:
+def _explain_labels(source: TextSource, text: bytes) -> tuple[bytes, str, str, str]:
+    """(token, reason, why, fix) of labels that cannot be read."""
     if b"\0" in text:
         return _nul(text)
     one_of_them = "labels are whole numbers separated by commas, without spaces: `3,17,40`"
@@ -151,7 +158,8 @@ def _explain_labels(source, text: bytes) -> tuple[bytes, str, str, str]:
     return text, "these are not labels", one_of_them, "look at the bytes of this line"
 
 
-def _explain_feature(source, text: bytes) -> tuple[bytes, str, str, str]:
+def _explain_feature(source: TextSource, text: bytes) -> tuple[bytes, str, str, str]:
+    """(token, reason, why, fix) of an entry that cannot be read."""
     name = "column" if source.kind == "sparse" else "feature"
     pair = f"every entry is `{name}:value`, such as `12:0.5`"
     if b"\0" in text:
@@ -190,7 +198,7 @@ def _explain_feature(source, text: bytes) -> tuple[bytes, str, str, str]:
 
 
 def _explain_index(text: bytes, name: str, width: int, base: int, option: str) -> tuple[str, str, str] | None:
-    """Reason, why and fix of an index that cannot stand; None where it can."""
+    """(reason, why, fix) of an index that is not right; None where it is."""
     if re.fullmatch(rb"-\d+", text):
         return (
             f"{name} {text.decode()} is negative",
@@ -230,6 +238,7 @@ def _explain_index(text: bytes, name: str, width: int, base: int, option: str) -
 
 
 def _nul(text: bytes) -> tuple[bytes, str, str, str]:
+    """(token, reason, why, fix) of a token with a NUL byte."""
     return (
         text,
         "a NUL byte in the text",

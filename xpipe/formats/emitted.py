@@ -1,6 +1,6 @@
-"""dataset.json of an emitted dataset: its shape, the files it names, and that they are all there and no others.
+"""dataset.json and labels.parquet of an emitted dataset: its shape, and that exactly the files it names are there.
 
-Holds no rows: `parquet` reads those, with the digests from here.
+Holds no rows: `parquet` reads those, and checks them by the digests from here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from xpipe.errors import DataError
+from xpipe.formats.names import Names
 from xpipe.formats.parquet_files import open_parquet
 from xpipe.ground import files
 from xpipe.ground.checked_json import Count, InsidePath, Sha256, read_json
@@ -33,7 +34,7 @@ LABELS_SCHEMA = pa.schema(
 
 
 class PartAbout(TypedDict):
-    """One file."""
+    """One file of rows."""
 
     path: InsidePath
     rows: Count
@@ -41,28 +42,34 @@ class PartAbout(TypedDict):
 
 
 class SplitAbout(TypedDict):
-    """One split: its rows in all, its files in order."""
+    """One split: the number of its rows, and its files in order."""
 
     rows: Count
     parts: list[PartAbout]
 
 
 class FileAbout(TypedDict):
+    """One file without rows of samples."""
+
     path: InsidePath
     sha256: Sha256
 
 
 class VectorsAbout(TypedDict):
+    """The files of label vectors, in order."""
+
     parts: list[PartAbout]
 
 
 class PropensityAbout(TypedDict):
+    """The constants A and B of the inverse propensities in labels.parquet."""
+
     a: Annotated[float, Field(allow_inf_nan=False)]
     b: Annotated[float, Field(allow_inf_nan=False)]
 
 
 class About(TypedDict):
-    """What readers of dataset.json rely on; it says more."""
+    """The keys of dataset.json that readers rely on; the file has more."""
 
     n_features: Width
     n_labels: Width
@@ -80,7 +87,7 @@ class About(TypedDict):
 
 
 class Part(NamedTuple):
-    """A file of a split, and what dataset.json says of it."""
+    """A file of a split; rows and sha256 are those that dataset.json says."""
 
     path: str
     rows: int
@@ -88,7 +95,11 @@ class Part(NamedTuple):
 
 
 class LabelTable(NamedTuple):
-    """labels.parquet: what each label was called, and how often it is there. names: None where no label has one."""
+    """The columns of labels.parquet, one entry per label.
+
+    original: the label numbers of the input. names: None where no label has a name. frequency: training rows that have
+    the label.
+    """
 
     original: np.ndarray
     names: list[str | None] | None
@@ -97,7 +108,7 @@ class LabelTable(NamedTuple):
 
 
 def read_about(folder: str) -> Any:
-    """dataset.json of an emitted dataset. Raises DataError where it is missing or of another shape."""
+    """The content of dataset.json, see `About`. Raises DataError where it is missing or of another shape."""
     path = files.join(folder, "dataset.json")
     if not files.exists(path):
         raise DataError(
@@ -107,7 +118,10 @@ def read_about(folder: str) -> Any:
 
 
 def list_parts(folder: str, split: str, about: Any = None) -> list[Part]:
-    """The files of a split in order. Raises DataError for a split that is missing, files twice there or unlisted."""
+    """The files of a split in order.
+
+    Raises DataError where the split is missing, and where a file is listed twice or not listed.
+    """
     about = read_about(folder) if about is None else about
     if split not in about["splits"]:
         raise DataError(
@@ -137,7 +151,7 @@ def list_parts(folder: str, split: str, about: Any = None) -> list[Part]:
 
 
 def read_label_table(folder: str) -> LabelTable:
-    """labels.parquet, one row for each label in order. Raises DataError where it is missing or does not fit."""
+    """The table of labels. Raises DataError where it is missing or does not fit dataset.json."""
     about = read_about(folder)
     listed = about.get("labels", {"path": "labels.parquet", "sha256": None})
     path = files.join(folder, listed["path"])
@@ -149,7 +163,25 @@ def read_label_table(folder: str) -> LabelTable:
     return _check_labels(table, about, path)
 
 
+def emitted_names(folder: str) -> dict[str, Names]:
+    """The names of an emitted dataset's labels, as `names_beside` gives them; ids are the original label numbers.
+
+    Empty where the labels have neither names nor other numbers than before.
+    """
+    if "labels" not in read_about(folder):
+        return {}
+    table = read_label_table(folder)
+    renumbered = not np.array_equal(table.original, np.arange(len(table.original)))
+    if table.names is None and not renumbered:
+        return {}
+    given = table.names or [None] * len(table.original)
+    names = [f"label {old}" if name is None else name for name, old in zip(given, table.original.tolist(), strict=True)]
+    return {"labels": Names(names, [str(old) for old in table.original.tolist()] if renumbered else None)}
+
+
 def _check_labels(table: pa.Table, about: Any, path: str) -> LabelTable:
+    """The columns of the table. Raises DataError where one does not fit dataset.json."""
+
     def wrong(what: str) -> DataError:
         return DataError(what, where=path, fix=AGAIN)
 

@@ -1,6 +1,6 @@
 """Header lines of sparse text, the sizes they promise, and the errors of sizes that are missing or wrong.
 
-Holds no reading of files: it is handed the first line.
+Holds no reading of files: it gets the first line.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from xpipe.errors import DataError
+from xpipe.formats.source import TextSource
 
 LONGEST = 1 << 16  # bytes looked at to find the header
 WIDEST = 2**31 - 1  # indices are int32
@@ -22,7 +23,7 @@ LOOKS = {
 
 
 def parse_header(path: str, kind: str, line: bytes) -> dict[str, int | None]:
-    """Sizes by name from the header line."""
+    """The sizes in a header line, by name. Raises DataError for a line that is not a header."""
     names = NAMES.get(kind)
     if names is None:
         raise DataError(f"{kind} files have no header", where=path, fix="header=False with n_features and n_labels")
@@ -61,7 +62,7 @@ def check_agreement(path: str, found: dict[str, int | None], given: dict[str, in
             )
 
 
-def check_widths(source) -> None:
+def check_widths(source: TextSource) -> None:
     """Raise DataError for widths that int32 indices cannot hold."""
     for name, width in (("n_features", source.n_features), ("n_labels", source.n_labels)):
         if not 0 <= width <= WIDEST:
@@ -73,8 +74,8 @@ def check_widths(source) -> None:
             )
 
 
-def check_rows(source, most_bytes: int) -> None:
-    """Raise DataError where the file has not even a newline for each row promised; most_bytes: of the unpacked text."""
+def check_rows(source: TextSource, most_bytes: int) -> None:
+    """Raise DataError where the promised rows cannot fit: each takes a byte. most_bytes: of the unpacked text."""
     if source.n_rows is not None and source.n_rows > most_bytes:
         raise DataError(
             f"{source.n_rows:,} rows cannot be in a file of {source.size:,} bytes",
@@ -84,8 +85,8 @@ def check_rows(source, most_bytes: int) -> None:
         )
 
 
-def missing_sizes(source, given: dict[str, int | None], n_features: int, n_labels: int) -> DataError:
-    """The error of a headerless file without sizes; n_features, n_labels: one more than the largest index in it."""
+def missing_sizes(source: TextSource, given: dict[str, int | None], n_features: int, n_labels: int) -> DataError:
+    """The error of a file without header and sizes. n_features, n_labels: one more than the largest index in it."""
     needs, seen = [], []
     for name, width, base in (("n_features", n_features, source.index_base), ("n_labels", n_labels, source.label_base)):
         if given[name] is None:
@@ -102,4 +103,5 @@ def missing_sizes(source, given: dict[str, int | None], n_features: int, n_label
 
 
 def _width(kind: str) -> str:
+    """What users call the number of columns."""
     return "n_columns" if kind == "sparse" else "n_features"

@@ -1,50 +1,41 @@
-"""Which files of a folder are what: a dataset's format and roles, told by names alone.
+"""Which files of a folder are what: the format of a dataset and the role of each file, told by names alone.
 
-Holds no reading of matrices: `dataset` does that with what is found here.
+Holds no reading of matrices: `reading` says how the files found here are read.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections import defaultdict
 
 from xpipe.errors import DataError
+from xpipe.formats.file_names import LOOKED_FOR, SPLITS, find_formats, formats
 from xpipe.ground import files
 
-SPLITS = ("train", "test", "dev")
-_WORDS = {"train": "train", "trn": "train", "test": "test", "tst": "test", "dev": "dev", "val": "dev", "valid": "dev"}
-_ANY_SPLIT = "|".join(_WORDS)
-_SPLIT = f"(?P<split>{_ANY_SPLIT})"
-_ROLES = {  # stem of a matrix file -> role; text has its own names, since labels.txt holds names
-    "features": ("X_Xf", "X|features"),
-    "labels": ("X_Y", "Y|labels"),
-    "membership": ("X_Y1|Y1|membership", "X_Y1|Y1|membership"),
-    "group_labels": ("X_Y2|Y2|group_labels", "X_Y2|Y2|group_labels"),
-}
 _NAMES = {
     "label_names": ("labels.txt", "Yf.txt", "label_names.txt"),
     "feature_names": ("features.txt", "Xf.txt", "feature_names.txt"),
-}
-LOOKED_FOR = (
-    "train.txt or NAME_train.txt (XMC text; test, dev likewise); NAME_data.txt with NAME_trSplit.txt and "
-    "NAME_tstSplit.txt; trn_X_Xf.txt and trn_X_Y.txt (split files; tst_ likewise); X.trn.npz and Y.trn.npz, or "
-    "features.npz and labels.npz; train.svm; dataset.json (Parquet); Y1.* and Y2.*, or membership.* and "
-    "group_labels.*; any text may end in .gz"
-)
-FORMATS = {
-    "xmc": "XMC text",
-    "split": "split files",
-    "npz": "npz matrices",
-    "parquet-matrices": "Parquet matrices",
-    "svmlight": "svmlight text",
-    "parquet": "an emitted Parquet dataset",
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class SplitFiles:
-    """Names of the files of one split; `samples` holds features and labels together, `rows` chooses rows of it."""
+    """The names of the files of one split, by their role; None where there is none.
+
+    Attributes
+    ----------
+    samples : str, optional
+        Features and labels in one file.
+    features, labels : str, optional
+        One matrix each, where there is no file of `samples`.
+    membership, group_labels : str, optional
+        Groups of samples (Y1) and labels of groups (Y2).
+    group_ids : str, optional
+        One group id per line, instead of `membership`.
+    filter_labels : str, optional
+        Pairs of row and label that metrics leave out.
+    rows : str, optional
+        The index split that names the rows of `samples` which belong to the split.
+    """
 
     samples: str | None = None
     features: str | None = None
@@ -58,7 +49,23 @@ class SplitFiles:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """A folder's format (a key of FORMATS), a sentence that says what was found, and the files by split and role."""
+    """Which files of a folder are what.
+
+    Attributes
+    ----------
+    folder : str
+        Where the files lie.
+    format : str
+        xmc, split, npz, parquet-matrices, svmlight or parquet (an emitted dataset).
+    sentence : str
+        What was found, in words.
+    splits : dict of str to SplitFiles
+        The file names of each split.
+    label_names, feature_names : str, optional
+        The files of names.
+    synthetic : bool
+        Whether SYNTHETIC.json is there: the data is a generated stand-in.
+    """
 
     folder: str
     format: str
@@ -66,13 +73,42 @@ class Layout:
     splits: dict[str, SplitFiles]
     label_names: str | None
     feature_names: str | None
-    synthetic: bool  # SYNTHETIC.json is there: a generated stand-in
+    synthetic: bool
 
 
 def recognise(folder: str, *, format: str | None = None) -> Layout:
-    """Say which files of the folder hold a dataset; `format` chooses where there are several.
+    """Say which files of a folder hold a dataset, by their names alone.
 
-    Raises DataError, with a list of what is there and of the names looked for, where nothing or too much is found.
+    Parameters
+    ----------
+    folder : str
+        A local path or an fsspec URL.
+    format : str, optional
+        Chooses where the folder holds datasets in several formats: xmc, split, npz, parquet-matrices, svmlight or
+        parquet (an emitted dataset).
+
+    Returns
+    -------
+    Layout
+        The format, the files by split and role, and a sentence that says what was found.
+
+    Raises
+    ------
+    DataError
+        Where nothing or too much is found. The message lists what is there and which names are looked for.
+
+    Examples
+    --------
+    >>> import pathlib
+    >>> import tempfile
+    >>> from xpipe.formats import recognise
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> for name in ("eurlex_train.txt", "eurlex_test.txt.gz"):
+    ...     pathlib.Path(folder.name, name).touch()
+    >>> layout = recognise(folder.name)
+    >>> layout.format, layout.splits["test"].samples
+    ('xmc', 'eurlex_test.txt.gz')
+    >>> folder.cleanup()
     """
     folder = str(folder)
     found = files.listing(folder)
@@ -80,88 +116,25 @@ def recognise(folder: str, *, format: str | None = None) -> Layout:
         raise DataError(f"there is no folder {folder}", fix="check the path; relative paths start where you are")
     if "dataset.json" in found and format in (None, "parquet"):
         return _emitted(folder, found)
-    formats = _formats(folder, found)
+    there = find_formats(folder, found)
     if format is not None:
-        formats = {name: splits for name, splits in formats.items() if name == format}
-    if not formats:
+        there = {name: splits for name, splits in there.items() if name == format}
+    if not there:
         raise DataError(
             f"no dataset in {folder}" + (f" in format {format}" if format else ""),
             why="it holds " + (_list(found) if found else "nothing"),
             fix=f"names looked for: {LOOKED_FOR}",
         )
-    if len(formats) > 1:
+    if len(there) > 1:
         raise DataError(
             f"{folder} holds more than one dataset",
-            why="; ".join(f"{FORMATS[name]}: {_list(_names_of(splits))}" for name, splits in formats.items()),
-            fix="format=" + " or ".join(repr(name) for name in formats) + ", or move the others away",
+            why="; ".join(f"{formats()[name]}: {_list(_names_of(splits))}" for name, splits in there.items()),
+            fix="format=" + " or ".join(repr(name) for name in there) + ", or move the others away",
         )
-    ((name, splits),) = formats.items()
+    ((name, splits),) = there.items()
     for split, roles in splits.items():
         _check_complete(folder, split, roles)
     return _layout(folder, found, name, {split: SplitFiles(**splits[split]) for split in SPLITS if split in splits})
-
-
-def _formats(folder: str, found: list[str]) -> dict[str, dict[str, dict[str, str]]]:
-    """format -> split -> role -> file name; files that go with any format are added to each."""
-    formats: dict = defaultdict(lambda: defaultdict(dict))
-    beside: dict = defaultdict(dict)  # split -> role -> name
-    whole: dict = {}  # NAME_data.txt and its index splits
-
-    def put(table: dict, role: str, name: str) -> None:
-        if role in table:
-            raise DataError(
-                f"two files for {role.replace('_', ' ')}: {table[role]} and {name}",
-                where=folder,
-                fix="move one of them away: which one is meant is not guessed",
-            )
-        table[role] = name
-
-    for name in found:
-        stem = name.removesuffix(".gz")
-        if match := re.fullmatch(rf"filter_labels_{_SPLIT}\.txt", stem):
-            put(beside[_WORDS[match["split"]]], "filter_labels", name)
-        elif match := re.fullmatch(rf"{_SPLIT}_groups\.txt", stem):
-            put(beside[_WORDS[match["split"]]], "group_ids", name)
-        elif match := re.fullmatch(r"(.*[_-])?(?P<split>tr|trn|train|ts|tst|test)_?[sS]plit\.txt", stem):
-            put(whole, "train" if match["split"].startswith("tr") else "test", name)
-        elif re.fullmatch(r"(.*[_-])?data\.txt", stem):
-            put(whole, "samples", name)
-        elif matched := _matrix_role(name, stem):
-            form, split, role = matched
-            put((formats[form] if role in ("features", "labels") else beside)[split], role, name)
-        elif match := re.fullmatch(rf"(.*[_.-])?{_SPLIT}\.txt", stem):
-            put(formats["xmc"][_WORDS[match["split"]]], "samples", name)
-        elif match := re.fullmatch(rf"(?:(?:.*[_.-])?{_SPLIT}|.*)\.(svm|svmlight|libsvm)", stem):
-            put(formats["svmlight"][_WORDS[match["split"] or "train"]], "samples", name)
-    if "samples" in whole:
-        for split in ("train", "test") if "train" in whole or "test" in whole else ("train",):
-            put(formats["xmc"][split], "samples", whole["samples"])
-            if split in whole:
-                put(formats["xmc"][split], "rows", whole[split])
-    for splits in formats.values():
-        for split, roles in beside.items():
-            if split in splits:
-                splits[split].update(roles)
-    return formats
-
-
-def _matrix_role(name: str, stem: str) -> tuple[str, str, str] | None:
-    """(format, split, role) of a file that holds one matrix, told by its name."""
-    binary = name.endswith((".npz", ".parquet"))
-    body = re.sub(r"\.(npz|parquet|txt)$", "", stem)
-    if body == stem:
-        return None
-    for role, (text_stems, binary_stems) in _ROLES.items():
-        stems = binary_stems if binary else text_stems
-        if binary and role in ("features", "labels"):
-            stems += f"|{text_stems}"
-        pattern = rf"(?:{_SPLIT}_)?(?:{stems})|(?:{stems})[._](?P<after>{_ANY_SPLIT})"
-        match = re.fullmatch(pattern, body)
-        if match:
-            split = _WORDS[match["split"] or match["after"] or "train"]
-            form = "npz" if name.endswith(".npz") else "parquet-matrices" if binary else "split"
-            return form, split, role
-    return None
 
 
 def _check_complete(folder: str, split: str, roles: dict[str, str]) -> None:
@@ -216,7 +189,7 @@ def _layout(
     synthetic = synthetic or "SYNTHETIC.json" in found
     parts = "; ".join(f"{split}: {_describe(split_files)}" for split, split_files in splits.items())
     names = [name for name in chosen.values() if name]
-    sentence = f"{folder} holds {FORMATS[form]}: {parts}" + (f"; names in {', '.join(names)}" if names else "")
+    sentence = f"{folder} holds {formats()[form]}: {parts}" + (f"; names in {', '.join(names)}" if names else "")
     sentence += "; a SYNTHETIC stand-in, not the real dataset" if synthetic else ""
     return Layout(folder, form, sentence, splits, chosen["label_names"], chosen["feature_names"], synthetic)
 

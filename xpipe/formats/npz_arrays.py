@@ -1,6 +1,6 @@
-"""Arrays of an npz file -> one sparse matrix: each of scipy's formats checked before compiled code follows its numbers.
+"""Arrays of an npz file -> one sparse matrix, checked in each of scipy's formats before compiled code uses them.
 
-Holds no reading of files. A wrong pointer here is a crash there, so nothing is handed to scipy unchecked.
+Holds no reading of files. A wrong pointer would crash scipy, so nothing is handed to it unchecked.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _dia(arrays: Arrays, data: np.ndarray, shape: tuple[int, int], path: str) ->
 
 
 def _compressed(arrays: Arrays, path: str, n_major: int, n_minor: int, n_data: int) -> tuple[np.ndarray, np.ndarray]:
-    """indptr and indices of one integer type, which lead nowhere but into `n_data` entries and `n_minor` columns."""
+    """indptr and indices of one integer type, checked to stay within `n_data` entries and `n_minor` columns."""
     indptr, indices = _whole(arrays, "indptr", path), _whole(arrays, "indices", path)
     if indptr.shape != (n_major + 1,):
         raise _wrong(path, f"indptr has the shape {indptr.shape}, the matrix needs ({n_major + 1},)")
@@ -99,6 +99,7 @@ def _compressed(arrays: Arrays, path: str, n_major: int, n_minor: int, n_data: i
 
 
 def _check_range(indices: np.ndarray, width: int, path: str) -> None:
+    """Raise DataError for an index outside 0..width - 1."""
     if len(indices) and (int(indices.min()) < 0 or int(indices.max()) >= width):
         low = int(indices.min())
         bad = low if low < 0 else int(indices.max())
@@ -108,12 +109,13 @@ def _check_range(indices: np.ndarray, width: int, path: str) -> None:
 
 
 def _check_rows(n_rows: int, n_entries: int, path: str) -> None:
-    """Formats that list no row declare any number of them; each would cost memory."""
+    """Raise DataError for far more rows than entries: a format may declare rows without listing them, at no cost."""
     if n_rows > ROWS_WITHOUT_ENTRIES + ROWS_AN_ENTRY * n_entries:
         raise _wrong(path, f"it declares {n_rows:,} rows and holds {n_entries:,} entries")
 
 
 def _format(arrays: Arrays, path: str) -> str:
+    """scipy's name for the format of the matrix."""
     array = _array(arrays, "format", path)
     value = array.item() if array.ndim == 0 and array.dtype.kind in "SU" else b""
     form = value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
@@ -123,6 +125,7 @@ def _format(arrays: Arrays, path: str) -> str:
 
 
 def _shape(arrays: Arrays, path: str) -> tuple[int, int]:
+    """Rows and columns."""
     array = _whole(arrays, "shape", path)
     if array.shape != (2,) or int(array.min()) < 0:
         raise _wrong(path, f"the shape is {array.tolist() if array.size < 5 else array.shape}, not two whole numbers")
@@ -133,7 +136,7 @@ def _shape(arrays: Arrays, path: str) -> tuple[int, int]:
 
 
 def _data(arrays: Arrays, path: str) -> np.ndarray:
-    """The values, in a type that compiled code knows."""
+    """The values, in a type that compiled code can use."""
     data = _array(arrays, "data", path)
     if data.dtype.kind not in "fiub":
         raise _wrong(path, f"data is {data.dtype}: values are real numbers")
@@ -143,6 +146,7 @@ def _data(arrays: Arrays, path: str) -> np.ndarray:
 
 
 def _whole(arrays: Arrays, name: str, path: str) -> np.ndarray:
+    """An array of whole numbers."""
     array = _array(arrays, name, path)
     if array.dtype.kind not in "iu":
         raise _wrong(path, f"{name} is {array.dtype}: positions are whole numbers")
@@ -150,12 +154,14 @@ def _whole(arrays: Arrays, name: str, path: str) -> np.ndarray:
 
 
 def _array(arrays: Arrays, name: str, path: str) -> np.ndarray:
+    """An array by name."""
     if name not in arrays:
         raise _wrong(path, f"it has no array {name!r}")
     return arrays[name]
 
 
 def _dimensions(data: np.ndarray, wanted: int, path: str) -> None:
+    """Raise DataError for another number of dimensions."""
     if data.ndim != wanted:
         raise _wrong(path, f"data has {data.ndim} dimensions instead of {wanted}")
 

@@ -1,14 +1,13 @@
-"""Parquet: the emitted dataset (one row a sample) and plain sparse matrices. The dimension travels in the schema.
+"""The emitted dataset in Parquet, read: rows, splits, row groups, label vectors. The widths are in the schema.
 
-Columns of a dataset: sample int64, indices list<int32>, values list<float32>, labels list<int32>,
-label_scores list<float32>; of a matrix: sample, indices, values. Holds no filtering and no normalising.
+Columns: sample int64, indices list<int32>, values list<float32>, labels list<int32>, label_scores list<float32>; one
+row per sample. Holds no filtering and no normalising. What writes these files is `parquet_writing`.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,21 +15,56 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from xpipe.errors import DataError
-from xpipe.formats.emitted import AGAIN, DATASET_FORMAT, LABELS_SCHEMA, Part, list_parts, read_about
-from xpipe.formats.parquet_files import declared_width, lists_to_rows, open_parquet, row_order, sample_numbers
-from xpipe.formats.parts import concatenate
+from xpipe.formats.emitted import AGAIN, DATASET_FORMAT, LABELS_SCHEMA, About, Part, list_parts, read_about
+from xpipe.formats.parquet_files import checked_matrix, declared_width, lists_to_rows, open_parquet, sample_numbers
+from xpipe.formats.parquet_matrix import read_matrix, write_matrix
+from xpipe.formats.parquet_writing import (
+    DATASET_COLUMNS,
+    EMBEDDING_COLUMNS,
+    write_dataset_part,
+    write_label_embedding,
+    write_labels,
+)
 from xpipe.ground import files
-from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
+from xpipe.ground.sparse import Triple
+from xpipe.ground.sparse_rows import concatenate
 
-__all__ = ["DATASET_FORMAT", "LABELS_SCHEMA", "read_about"]
+__all__ = [
+    "DATASET_FORMAT",
+    "LABELS_SCHEMA",
+    "Row",
+    "dataset_files",
+    "iterate_groups",
+    "iterate_rows",
+    "read_about",
+    "read_label_embedding",
+    "read_matrix",
+    "read_row_groups",
+    "read_samples",
+    "read_split",
+    "read_split_labels",
+    "row_groups",
+    "write_dataset_part",
+    "write_label_embedding",
+    "write_labels",
+    "write_matrix",
+]
 
-_MATRIX = [("sample", pa.int64()), ("indices", pa.list_(pa.int32())), ("values", pa.list_(pa.float32()))]
-_EMBEDDING = [("label", pa.int32()), *_MATRIX[1:]]
-_DATASET = [*_MATRIX, ("labels", pa.list_(pa.int32())), ("label_scores", pa.list_(pa.float32()))]
+_COLUMNS = [name for name, _ in DATASET_COLUMNS]
 
 
 class Row(NamedTuple):
-    """One sample of an emitted dataset."""
+    """One sample of an emitted dataset.
+
+    Attributes
+    ----------
+    sample : int
+        The number of the sample in the input.
+    indices, values : ndarray
+        Its features: int32 numbers, ascending, and float32 values.
+    labels, label_scores : ndarray
+        Its labels: int32 numbers, ascending, and float32 scores.
+    """
 
     sample: int
     indices: np.ndarray
@@ -39,38 +73,74 @@ class Row(NamedTuple):
     label_scores: np.ndarray
 
 
-def write_dataset_part(
-    path: str, samples: np.ndarray, features: Triple, labels: Triple, *, n_features: int, n_labels: int, row_group: int
-) -> dict:
-    """Write one file of an emitted dataset (label scores are the labels' values); returns rows, bytes, sha256."""
-    meta = {"xpipe.format": DATASET_FORMAT, "n_features": str(n_features), "n_labels": str(n_labels)}
-    schema = pa.schema(_DATASET, metadata=meta)
-    columns = [pa.array(samples, pa.int64()), *_lists(features), *_lists(labels)]
-    return _write(path, pa.Table.from_arrays(columns, schema=schema), row_group)
+def read_split(folder: str, split: str = "train") -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Features and labels of a split of an emitted dataset.
+
+    Parameters
+    ----------
+    folder : str
+        The folder of the dataset, with its dataset.json: `tree/` or `heads/` of a run.
+    split : str
+        train, test or dev.
+
+    Returns
+    -------
+    X, Y : csr_matrix
+        Samples x features and samples x labels, float32; the values of Y are the label scores.
+
+    Raises
+    ------
+    DataError
+        Where the split is missing, or a file is not what dataset.json says.
+
+    Examples
+    --------
+    >>> import json
+    >>> import pathlib
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from xpipe.formats.parquet import read_split, write_dataset_part
+    >>> from xpipe.ground.sparse import Triple
+    >>> folder, path = tempfile.TemporaryDirectory(), "split=train/part-00000.parquet"
+    >>> rows = Triple(np.array([0, 1, 2]), np.array([0, 2], np.int32), np.ones(2, np.float32))
+    >>> sizes = {"n_features": 3, "n_labels": 3}
+    >>> part = write_dataset_part(f"{folder.name}/{path}", np.arange(2), rows, rows, **sizes, row_group=2)
+    >>> about = {**sizes, "splits": {"train": {"rows": 2, "parts": [{"path": path, **part}]}}}
+    >>> _ = pathlib.Path(folder.name, "dataset.json").write_text(json.dumps(about))
+    >>> X, Y = read_split(folder.name)
+    >>> X.toarray().tolist()
+    [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    >>> folder.cleanup()
+    """
+    about = read_about(folder)
+    groups = list(iterate_groups(folder, split))
+    _check_samples(np.concatenate([np.zeros(0, np.int64), *(group[1] for group in groups)]), f"{folder}, split {split}")
+    features = concatenate([group[2] for group in groups])
+    labels = concatenate([group[3] for group in groups])
+    return checked_matrix(features, about["n_features"], folder), checked_matrix(labels, about["n_labels"], folder)
 
 
-def write_labels(path: str, columns: dict[str, np.ndarray | list]) -> dict:
-    """Write labels.parquet; `columns` as in LABELS_SCHEMA."""
-    return _write(path, pa.Table.from_pydict(columns, schema=LABELS_SCHEMA), 1 << 20)
-
-
-def write_label_embedding(path: str, labels: np.ndarray, rows: Triple, n_features: int) -> dict:
-    """Write one file of label vectors, one row a label; returns rows, bytes, sha256."""
-    schema = pa.schema(_EMBEDDING, metadata={"xpipe.format": DATASET_FORMAT, "n_features": str(n_features)})
-    return _write(path, pa.Table.from_arrays([pa.array(labels, pa.int32()), *_lists(rows)], schema=schema), 1 << 12)
+def read_split_labels(folder: str, split: str = "train") -> sp.csr_matrix:
+    """The labels of a split as in `read_split`; the features are not read."""
+    about, pieces = read_about(folder), []
+    for part in list_parts(folder, split, about):
+        with _open_part(part, about) as parquet:
+            table = parquet.read(columns=["labels", "label_scores"])
+            pieces.append(lists_to_rows(table, "labels", "label_scores", part.path))
+    return checked_matrix(concatenate(pieces), about["n_labels"], folder)
 
 
 def read_label_embedding(folder: str) -> sp.csr_matrix | None:
-    """Label vectors beside an emitted dataset's labels, one row a label; None where it has none."""
+    """The label vectors of an emitted dataset, labels x features, one row per label; None where it has none."""
     about = read_about(folder)
     if "label_embedding" not in about:
         return None
     pieces, labels = [], [np.zeros(0, np.int32)]
     for part in about["label_embedding"]["parts"]:
         path = files.join(folder, part["path"])
-        with open_parquet(path, _EMBEDDING, sha256=part["sha256"], fix=AGAIN) as parquet:
+        with open_parquet(path, EMBEDDING_COLUMNS, sha256=part["sha256"], fix=AGAIN) as parquet:
             _check_width(parquet.schema_arrow, path, "n_features", about["n_features"])
-            table = parquet.read(columns=[name for name, _ in _EMBEDDING])
+            table = parquet.read(columns=[name for name, _ in EMBEDDING_COLUMNS])
             pieces.append(lists_to_rows(table, "indices", "values", path))
             labels.append(table["label"].to_numpy())
     rows = concatenate(pieces)
@@ -79,49 +149,29 @@ def read_label_embedding(folder: str) -> sp.csr_matrix | None:
             f"vectors of {rows.n_rows:,} labels, which are not labels 0 to {about['n_labels'] - 1:,} in order",
             where=folder, why=f"dataset.json says {about['n_labels']:,}", fix=AGAIN,
         )  # fmt: skip
-    return _matrix(rows, about["n_features"], folder)
-
-
-def _lists(triple: Triple) -> tuple[pa.Array, pa.Array]:
-    if triple.indptr[-1] >= 2**31:
-        raise DataError(
-            f"{int(triple.indptr[-1]):,} entries in one file",
-            why="Parquet lists have 32-bit offsets",
-            fix="lower data.part_rows",
-        )
-    offsets = pa.array(triple.indptr.astype(np.int32))
-    return (
-        pa.ListArray.from_arrays(offsets, pa.array(triple.indices, pa.int32())),
-        pa.ListArray.from_arrays(offsets, pa.array(triple.values, pa.float32())),
-    )
-
-
-def _write(path: str, table: pa.Table, row_group: int) -> dict:
-    sink = pa.BufferOutputStream()
-    # Index lists repeat their values, so a dictionary shrinks them; float values do not.
-    repeating = [name for name in table.schema.names if name in ("indices", "labels")]
-    columns = [f"{name}.list.element" for name in repeating]
-    pq.write_table(
-        table,
-        sink,
-        row_group_size=row_group,
-        compression="zstd",
-        use_dictionary=columns or False,
-        write_page_checksum=True,
-    )
-    content = sink.getvalue()
-    with files.open_write(path) as stream:
-        stream.write(content)
-    return {"rows": table.num_rows, "bytes": content.size, "sha256": hashlib.sha256(content).hexdigest()}
+    return checked_matrix(rows, about["n_features"], folder)
 
 
 def dataset_files(folder: str, split: str) -> list[str]:
-    """Paths of a split's files in order. Raises DataError where the split or the dataset is not there."""
+    """The paths of a split's files, in order. Raises DataError where the split or the dataset is missing."""
     return [part.path for part in list_parts(folder, split)]
 
 
 def iterate_rows(folder: str, split: str = "train") -> Iterator[Row]:
-    """The samples of an emitted dataset one by one, a row group in memory at a time."""
+    """The samples of an emitted dataset one by one, with one row group in memory at a time.
+
+    Parameters
+    ----------
+    folder : str
+        The folder of the dataset, with its dataset.json.
+    split : str
+        train, test or dev.
+
+    Yields
+    ------
+    Row
+        One sample with its features and labels.
+    """
     for _, samples, features, labels in iterate_groups(folder, split):
         for row in range(len(samples)):
             inside = slice(features.indptr[row], features.indptr[row + 1])
@@ -136,16 +186,16 @@ def iterate_rows(folder: str, split: str = "train") -> Iterator[Row]:
 
 
 class _open_part(open_parquet):
-    """A part of an emitted dataset, whose digest, rows and widths are those that dataset.json says."""
+    """A part of an emitted dataset; its digest, rows and widths must be those that dataset.json says."""
 
-    def __init__(self, part: Part, about: Any):
-        super().__init__(part.path, _DATASET, sha256=part.sha256, fix=AGAIN)
+    def __init__(self, part: Part, about: About):
+        super().__init__(part.path, DATASET_COLUMNS, sha256=part.sha256, fix=AGAIN)
         self.part, self.about = part, about
 
     def __enter__(self) -> pq.ParquetFile:
         parquet = super().__enter__()
-        for name in ("n_features", "n_labels"):
-            _check_width(parquet.schema_arrow, self.path, name, self.about[name])
+        _check_width(parquet.schema_arrow, self.path, "n_features", self.about["n_features"])
+        _check_width(parquet.schema_arrow, self.path, "n_labels", self.about["n_labels"])
         if parquet.metadata.num_rows != self.part.rows:
             raise DataError(
                 f"{parquet.metadata.num_rows:,} rows in a part", where=self.path,
@@ -154,18 +204,19 @@ class _open_part(open_parquet):
         return parquet
 
 
-def iterate_groups(folder: str, split: str) -> Iterator[tuple[dict, np.ndarray, Triple, Triple]]:
+def iterate_groups(folder: str, split: str) -> Iterator[tuple[dict[str, str], np.ndarray, Triple, Triple]]:
     """(schema metadata, samples, features, labels) of each row group."""
     about = read_about(folder)
     for part in list_parts(folder, split, about):
         with _open_part(part, about) as parquet:
-            meta = {key: str(about[key]) for key in ("n_features", "n_labels")}
+            meta = {"n_features": str(about["n_features"]), "n_labels": str(about["n_labels"])}
             for group in range(parquet.num_row_groups):
-                table = parquet.read_row_group(group, columns=[name for name, _ in _DATASET])
+                table = parquet.read_row_group(group, columns=_COLUMNS)
                 yield meta, *_dataset_rows(table, part.path)
 
 
 def _dataset_rows(table: pa.Table, path: str) -> tuple[np.ndarray, Triple, Triple]:
+    """(samples, features, labels) of some rows of a file."""
     features = lists_to_rows(table, "indices", "values", path)
     return sample_numbers(table, path), features, lists_to_rows(table, "labels", "label_scores", path)
 
@@ -182,13 +233,12 @@ def row_groups(folder: str, split: str) -> list[tuple[str, int, int]]:
 
 def read_row_groups(path: str, groups: list[int]) -> tuple[np.ndarray, Triple, Triple]:
     """(samples, features, labels) of some row groups of a file that `row_groups` listed, in the order given."""
-    with open_parquet(path, _DATASET, fix=AGAIN) as parquet:
-        columns = [name for name, _ in _DATASET]
-        return _dataset_rows(parquet.read_row_groups(groups, columns=columns, use_threads=False), path)
+    with open_parquet(path, DATASET_COLUMNS, fix=AGAIN) as parquet:
+        return _dataset_rows(parquet.read_row_groups(groups, columns=_COLUMNS, use_threads=False), path)
 
 
 def read_samples(folder: str, split: str) -> np.ndarray:
-    """Sample numbers of a split's rows, int64."""
+    """The sample number of each row of a split, int64."""
     about, pieces = read_about(folder), [np.zeros(0, np.int64)]
     for part in list_parts(folder, split, about):
         with _open_part(part, about) as parquet:
@@ -196,71 +246,18 @@ def read_samples(folder: str, split: str) -> np.ndarray:
     return np.concatenate(pieces)
 
 
-def read_split(folder: str, split: str = "train") -> tuple[sp.csr_matrix, sp.csr_matrix]:
-    """(X, Y) of an emitted dataset's split; Y's values are the label scores."""
-    about = read_about(folder)
-    groups = list(iterate_groups(folder, split))
-    _check_samples(np.concatenate([np.zeros(0, np.int64), *(group[1] for group in groups)]), f"{folder}, split {split}")
-    features = concatenate([group[2] for group in groups])
-    labels = concatenate([group[3] for group in groups])
-    return _matrix(features, about["n_features"], folder), _matrix(labels, about["n_labels"], folder)
-
-
-def read_split_labels(folder: str, split: str = "train") -> sp.csr_matrix:
-    """Y of an emitted dataset's split as in `read_split`; the features are not read."""
-    about, pieces = read_about(folder), []
-    for part in list_parts(folder, split, about):
-        with _open_part(part, about) as parquet:
-            table = parquet.read(columns=["labels", "label_scores"])
-            pieces.append(lists_to_rows(table, "labels", "label_scores", part.path))
-    return _matrix(concatenate(pieces), about["n_labels"], folder)
-
-
-def write_matrix(path: str, matrix: sp.csr_matrix) -> None:
-    """Any sparse matrix as one Parquet file: sample, indices, values, with n_columns in the schema."""
-    triple = to_triple(canonical(matrix, path))
-    schema = pa.schema(_MATRIX, metadata={"xpipe.format": DATASET_FORMAT, "n_columns": str(matrix.shape[1])})
-    samples = pa.array(np.arange(triple.n_rows), pa.int64())
-    _write(path, pa.Table.from_arrays([samples, *_lists(triple)], schema=schema), 1 << 16)
-
-
-def read_matrix(path: str) -> sp.csr_matrix:
-    """A matrix written by `write_matrix`, or the features of one file of an emitted dataset.
-
-    The column `sample` numbers the rows of a matrix from 0 on and puts them in order. A dataset's file numbers the
-    samples of its input, so its rows stay where they are, and must follow each other.
-    """
-    with open_parquet(path, _MATRIX) as parquet:
-        schema = parquet.schema_arrow
-        width = declared_width(schema, path, "n_columns", "n_features")
-        table = parquet.read(columns=[name for name, _ in _MATRIX])
-        rows = lists_to_rows(table, "indices", "values", path)
-        samples = sample_numbers(table, path)
-    first = int(samples[0]) if len(samples) else 0
-    part_of_many = b"n_columns" not in (schema.metadata or {})
-    if part_of_many and np.array_equal(samples, np.arange(first, first + len(samples))):
-        return _matrix(rows, width, path)
-    order = row_order(samples, path)
-    matrix = _matrix(rows, width, path)
-    return matrix if order is None else canonical(matrix[order], path)
-
-
 def _check_width(schema: pa.Schema, path: str, name: str, wanted: int) -> None:
+    """Raise DataError where the schema declares another width than dataset.json."""
     found = declared_width(schema, path, name)
     if found != wanted:
         raise DataError(f"{name} is {found:,} in a part", where=path, why=f"dataset.json says {wanted:,}", fix=AGAIN)
 
 
 def _check_samples(samples: np.ndarray, where: str) -> None:
-    """Raise DataError where a sample is there twice. Numbers need not follow each other: rows may have been dropped."""
+    """Raise DataError where a sample is there twice. Numbers may have gaps: rows may have been dropped."""
     if np.all(samples[1:] > samples[:-1]):
         return
     ordered = np.sort(samples)
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     if len(twice):
         raise DataError(f"sample {int(twice[0])} is there twice", where=where, fix=AGAIN)
-
-
-def _matrix(triple: Triple, n_columns: int, what: str) -> sp.csr_matrix:
-    """A checked matrix: others may have written or changed the file."""
-    return canonical(to_matrix(triple, n_columns), what)

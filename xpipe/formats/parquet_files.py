@@ -1,6 +1,6 @@
 """One Parquet file: opened safely, its columns checked, its lists turned into CSR arrays, its rows put in order.
 
-Holds no meaning of any file: `parquet` has the matrices, `emitted` the datasets of many files.
+Holds no meaning of any file: `parquet_matrix` reads matrices, `parquet` reads datasets of many files.
 """
 
 from __future__ import annotations
@@ -9,28 +9,32 @@ import hashlib
 import mmap
 import os
 import re
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import scipy.sparse as sp
 
 from xpipe.errors import DataError
-from xpipe.formats.parts import concatenate
 from xpipe.ground import files
-from xpipe.ground.sparse import Triple
+from xpipe.ground.regular_files import open_regular
+from xpipe.ground.sparse import Triple, canonical, to_matrix
+from xpipe.ground.sparse_rows import concatenate
 
+Columns = list[tuple[str, Any]]  # names and Arrow types
 WIDEST = 2**31 - 1  # indices are int32
 # what pyarrow raises for files that lie: its own errors, and those of sizes that cannot be
 UNREADABLE = (pa.ArrowException, OSError, MemoryError, OverflowError, ValueError, KeyError, TypeError, IndexError)
 
 
 class open_parquet:
-    """A Parquet file with the columns wanted, or an error that says what it is instead.
+    """A Parquet file that has the columns wanted; raises DataError for any other file.
 
-    columns: (name, type) pairs; sha256: the digest the very bytes read must have; fix: what to do about a wrong file.
+    columns: (name, type) pairs. sha256: the digest that the bytes must have. fix: what to do about a wrong file.
     """
 
-    def __init__(self, path: str, columns: list, *, sha256: str | None = None, fix: str = "write it again"):
+    def __init__(self, path: str, columns: Columns, *, sha256: str | None = None, fix: str = "write it again"):
         self.path, self.columns, self.sha256, self.fix = files.local(path), columns, sha256, fix
 
     def __enter__(self) -> pq.ParquetFile:
@@ -46,11 +50,11 @@ class open_parquet:
         return self.file
 
     def _content(self) -> pa.Buffer:
-        """The bytes; of a local file mapped, so that only what is needed is read."""
+        """The bytes of the file. A local file is mapped, so that only what is needed is read."""
         try:
             if not files.is_local(self.path):
                 return pa.py_buffer(files.read_bytes(self.path))
-            with files.open_regular(self.path) as stream:
+            with open_regular(self.path) as stream:
                 if not os.fstat(stream.fileno()).st_size:
                     return pa.py_buffer(b"")
                 return pa.py_buffer(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
@@ -62,6 +66,7 @@ class open_parquet:
             raise self._unreadable(error) from error
 
     def _check_columns(self, schema: pa.Schema) -> None:
+        """Raise DataError unless the columns wanted are there, each once."""
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
             raise DataError(
@@ -90,10 +95,11 @@ class open_parquet:
         return DataError("not a whole Parquet file", where=self.path, why=why, fix=self.fix)
 
 
-_digests: dict[str, tuple] = {}  # path -> (what the system says of the file, its digest): parts are opened many times
+_digests: dict[str, tuple[Any, str]] = {}  # path -> (stamp of the file, its digest): parts are opened many times
 
 
 def _check_digest(path: str, content: pa.Buffer, wanted: str, fix: str) -> None:
+    """Raise DataError for a file with another digest. The digest of an unchanged file is computed once."""
     stamp = files.stamp(path) if files.is_local(path) else None
     known = _digests.get(path)
     if stamp is not None and known is not None and known[0] == stamp:
@@ -149,6 +155,11 @@ def lists_to_rows(table: pa.Table, indices: str, values: str, path: str) -> Trip
     return concatenate(pieces)
 
 
+def checked_matrix(triple: Triple, n_columns: int, what: str) -> sp.csr_matrix:
+    """A matrix of arrays that were read, checked: others may have written or changed the file."""
+    return canonical(to_matrix(triple, n_columns), what)
+
+
 def sample_numbers(table: pa.Table, path: str) -> np.ndarray:
     """The column `sample`, int64. Raises DataError for nulls, other types and negative numbers."""
     column = table["sample"]
@@ -158,14 +169,14 @@ def sample_numbers(table: pa.Table, path: str) -> np.ndarray:
             why=f"it is {column.type}" + (f" with {column.null_count:,} nulls" if column.null_count else ""),
             fix="write whole numbers from 0 on",
         )  # fmt: skip
-    numbers = column.to_numpy()
+    numbers: np.ndarray = column.to_numpy()
     if len(numbers) and (int(numbers.min()) < 0 or int(numbers.max()) > np.iinfo(np.int64).max):
         raise DataError("a sample number is out of range", where=path, fix="write whole numbers from 0 on")
     return numbers.astype(np.int64, copy=False)
 
 
 def row_order(samples: np.ndarray, path: str) -> np.ndarray | None:
-    """The order that puts rows where their numbers say; None: they are there.
+    """The order that sorts the rows by their numbers; None where they are sorted.
 
     Raises DataError unless each number from 0 on is there once.
     """

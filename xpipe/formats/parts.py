@@ -1,31 +1,42 @@
-"""Sparse matrices on disk as a row of Arrow files, each with a fixed range of rows; local ones are memory-mapped.
+"""Sparse matrices on disk as a sequence of Arrow files, each with a fixed range of rows; local ones are memory-mapped.
 
-Holds files <-> CSR only: what the rows mean, and where the files lie, is the store's business.
+Holds no meaning of the rows and no places of the files: those are the store's.
 Columns of a part: `sample` int64 (row number in the input), `indices` large_list<int32>, `values` large_list<float32>.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import TypedDict
 
 from xpipe.errors import DataError
 from xpipe.ground import files
+from xpipe.ground.regular_files import open_regular
 from xpipe.ground.sparse import Triple
+from xpipe.ground.sparse_rows import concatenate, take_rows
 
 SCHEMA = pa.schema(
     [("sample", pa.int64()), ("indices", pa.large_list(pa.int32())), ("values", pa.large_list(pa.float32()))]
 )
 
 
-def write_part(path: str, samples: np.ndarray, triple: Triple) -> dict:
-    """Write one part, whole or not at all; returns its rows, non-zeros, bytes and sha256."""
+class WrittenPart(TypedDict):
+    """The size of a part that was written, and its digest; entries: stored values of all rows."""
+
+    rows: int
+    entries: int
+    bytes: int
+    sha256: str
+
+
+def write_part(path: str, samples: np.ndarray, triple: Triple) -> WrittenPart:
+    """Write one part. The file appears only when it is complete."""
     offsets = pa.array(triple.indptr, type=pa.int64())
     batch = pa.record_batch(
         [
@@ -38,25 +49,18 @@ def write_part(path: str, samples: np.ndarray, triple: Triple) -> dict:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, SCHEMA) as writer:
         writer.write_batch(batch)
-    content = sink.getvalue()
-    with files.open_write(path) as stream:
-        stream.write(content)
-    return {
-        "rows": triple.n_rows,
-        "entries": len(triple.indices),
-        "bytes": content.size,
-        "sha256": hashlib.sha256(content).hexdigest(),
-    }
+    digested = files.write_digested(path, sink.getvalue())
+    return WrittenPart(rows=triple.n_rows, entries=len(triple.indices), **digested)
 
 
 def read_part(path: str, mapped: bool = True) -> tuple[np.ndarray, Triple]:
-    """(samples, CSR arrays) of one part; views into the mapped file where it is local.
+    """(samples, CSR arrays) of one part. The arrays are views into the mapped file where it is local.
 
-    mapped=False: in memory of its own, which goes when the arrays go; for large parts that are needed once.
+    mapped=False reads the file into memory, which is freed with the arrays: for large parts that are needed once.
     """
     try:
         if mapped and files.is_local(path):
-            with files.open_regular(path):  # a pipe in its place would make Arrow wait for ever
+            with open_regular(path):  # a pipe in its place would make Arrow wait for ever
                 source = pa.memory_map(path, "rb")
         else:
             source = pa.BufferReader(files.read_bytes(path))
@@ -77,13 +81,13 @@ def read_part(path: str, mapped: bool = True) -> tuple[np.ndarray, Triple]:
 
 @lru_cache(maxsize=1024)  # an open local part costs a mapping, no memory of its own
 def _mapped_part(path: str, inode: int) -> tuple[np.ndarray, Triple]:
-    """`inode` tells a part that was rebuilt under its old name from the one mapped before."""
+    """`read_part`, kept. `inode` differs where a part was rebuilt under its old name."""
     return read_part(path)
 
 
 @dataclass(frozen=True)
 class PartedMatrix:
-    """A matrix kept as parts: `paths[p]` holds rows `starts[p]` to `starts[p + 1]`."""
+    """A matrix kept as parts: `paths[p]` holds rows `starts[p]` to `starts[p + 1] - 1`."""
 
     paths: tuple[str, ...]
     starts: tuple[int, ...]
@@ -94,10 +98,12 @@ class PartedMatrix:
         return self.starts[-1]
 
     def part(self, index: int) -> tuple[np.ndarray, Triple]:
+        """(samples, CSR arrays) of one part."""
         path = self.paths[index]
         return _mapped_part(path, os.stat(path).st_ino) if files.is_local(path) else read_part(path)
 
     def parts(self) -> Iterator[tuple[np.ndarray, Triple]]:
+        """(samples, CSR arrays) of each part, in order."""
         for index in range(len(self.paths)):
             yield self.part(index)
 
@@ -106,6 +112,7 @@ class PartedMatrix:
         return concatenate([triple for _, triple in self.parts()])
 
     def samples(self) -> np.ndarray:
+        """The sample number of every row, int64."""
         return np.concatenate([samples for samples, _ in self.parts()] or [np.zeros(0, dtype=np.int64)])
 
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, Triple]:
@@ -124,28 +131,3 @@ class PartedMatrix:
         back[order] = np.arange(len(order))
         taken = np.concatenate(samples) if samples else np.zeros(0, dtype=np.int64)
         return taken[back], take_rows(concatenate(pieces), back)
-
-
-def take_rows(triple: Triple, rows: np.ndarray) -> Triple:
-    """The given rows of CSR arrays, in the order given."""
-    lengths = triple.indptr[rows + 1] - triple.indptr[rows]
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    positions = np.repeat(triple.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
-    return Triple(indptr, triple.indices[positions], triple.values[positions])
-
-
-def slice_rows(triple: Triple, start: int, stop: int) -> Triple:
-    first, last = int(triple.indptr[start]), int(triple.indptr[stop])
-    return Triple(triple.indptr[start : stop + 1] - first, triple.indices[first:last], triple.values[first:last])
-
-
-def concatenate(pieces: Sequence[Triple]) -> Triple:
-    """CSR arrays of all pieces, one below the other."""
-    if len(pieces) == 1:
-        return pieces[0]
-    lengths = np.concatenate([np.diff(piece.indptr) for piece in pieces] or [np.zeros(0, dtype=np.int64)])
-    return Triple(
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        np.concatenate([piece.indices for piece in pieces] or [np.zeros(0, dtype=np.int32)]),
-        np.concatenate([piece.values for piece in pieces] or [np.zeros(0, dtype=np.float32)]),
-    )

@@ -1,4 +1,4 @@
-"""One block of lines parsed, and blocks put together into rows.
+"""Blocks of lines: parsed by the kernel, and put together into rows.
 
 Holds no reading of files and no wording of errors.
 """
@@ -20,7 +20,7 @@ MOST_REJECTS = 1_000_000  # rows that on_bad_row="drop" lists: beyond that the f
 
 
 class Problem(NamedTuple):
-    """A row the kernel refused; row and line count from the block's first; token as in `diagnosis.explain`."""
+    """A row that the kernel refused. Rows and lines count from the block's first; token: see `diagnosis.explain`."""
 
     status: int
     row: int
@@ -31,7 +31,7 @@ class Problem(NamedTuple):
 
 
 class Block:
-    """Buffers for one block of whole lines and its parse, used again and again."""
+    """Buffers for one block of whole lines and for its rows; they are used for many blocks."""
 
     def __init__(self, source: TextSource, drop: bool):
         self.drop = drop
@@ -63,7 +63,7 @@ class Block:
         return self.filled > 0
 
     def parse(self) -> None:
-        """Parse the lines; bad rows are left out and listed in `problems` (only the first, unless dropping)."""
+        """Parse the lines. Bad rows are left out and listed in `problems`; unless dropping, the first one ends it."""
         view = np.frombuffer(self.text, np.uint8, self.filled)
         self._make_room(kernels.count_lines(view))
         self.state[:] = 0
@@ -109,6 +109,7 @@ class Block:
         return int(self.state[kernels.LABEL])
 
     def _make_room(self, n_lines: int) -> None:
+        """Make the arrays large enough for all rows and entries that the text can have."""
         if len(self.feature_ends) < n_lines:
             self.feature_ends, self.label_ends = np.empty(n_lines, np.int64), np.empty(n_lines, np.int64)
         n_entries = self.filled // 4 + 1  # the shortest entry is `1:2` and a blank, the shortest label `1` and a comma
@@ -118,14 +119,17 @@ class Block:
             self.labels, self.label_values = np.empty(n_labels, np.int32), np.empty(n_labels, np.float32)
 
     def _finish_values(self) -> None:
+        """Compute the values of which the kernel is not sure."""
         for entry, start, _ in self.unsure[: self.state[kernels.UNSURE]].tolist():
             self.values[entry] = float(diagnosis.number_at(self.text, start))
         self.state[kernels.UNSURE] = 0
 
     def _is_finite(self, token: int) -> bool:
+        """Whether the value of an entry is finite as float32."""
         return diagnosis.is_finite(diagnosis.number_at(self.text, self.text.index(b":", token) + 1))
 
     def _leave_row_out(self, status: int) -> None:
+        """List the row at which the kernel stopped, and go on behind it."""
         state = self.state
         start = int(state[kernels.POSITION])
         stop = self.text.index(b"\n", start)
@@ -146,14 +150,14 @@ class Block:
 
 
 class Growing:
-    """A 1-d array that grows at its end; where its final length is foreseen, it is taken once and never copied."""
+    """A 1-d array that grows at its end. Where its final length can be foreseen, memory is taken once."""
 
     def __init__(self, dtype: Any):
         self.array = np.empty(0, dtype)
         self.length = 0
 
     def extend(self, piece: np.ndarray, share: float | None) -> None:
-        """Append; `share` is the part of the input that is read with this piece, None where that is not known."""
+        """Append a piece. share: the part of the input read so far, this piece included; None where it is not known."""
         length = self.length + len(piece)
         if length > len(self.array):
             room = length + length // 2 if share is None else max(int(length / share * 1.02), length) + 1024
@@ -165,12 +169,13 @@ class Growing:
         self.length = length
 
     def finish(self) -> np.ndarray:
+        """The array, cut to its length."""
         self.array.resize(self.length, refcheck=False)
         return self.array
 
 
 class RowsBuilder:
-    """Puts parsed blocks together in file order; raises the first bad row, or lists it."""
+    """Puts parsed blocks together in the order of the file; raises on the first bad row, or lists bad rows."""
 
     def __init__(self, source: TextSource, start: int, first_row: int, n_bytes: int | None):
         self.source, self.start, self.first_row, self.n_bytes = source, start, first_row, n_bytes
@@ -182,6 +187,7 @@ class RowsBuilder:
         self.rejects: list[Reject] = []
 
     def append(self, block: Block) -> None:
+        """Add the rows of the next block."""
         for problem in block.problems:
             self._reject(problem, block.drop)
         self.n_read += block.filled
@@ -198,6 +204,7 @@ class RowsBuilder:
         self.n_lines += block.n_lines
 
     def finish(self) -> Rows:
+        """All rows."""
         samples = np.arange(self.first_row, self.first_row + self.n_rows, dtype=np.int64)
         if self.rejects:
             samples = np.delete(samples, [reject.row - self.first_row for reject in self.rejects])
@@ -210,6 +217,7 @@ class RowsBuilder:
         )
 
     def _reject(self, problem: Problem, drop: bool) -> None:
+        """Raise the error of a bad row, or list the row."""
         line = self._first_line() + self.n_lines + problem.line
         found = diagnosis.explain(self.source, problem.status, problem.text, problem.token, first_line=line == 1)
         if not drop:
@@ -226,7 +234,7 @@ class RowsBuilder:
             )
 
     def _first_line(self) -> int:
-        """Line number of the range's first row; where comments are no rows, it takes a look at all before it."""
+        """The line number of the first row of the range. Comments are no rows, so lines before it are counted."""
         if self.source.kind != "svmlight":
             return self.source.first_line + self.first_row
         n_lines = 0

@@ -1,6 +1,7 @@
-"""One sparse matrix a file: text of a split dataset (`trn_X_Xf.txt`), npz or Parquet, told apart by the name.
+"""Files with one sparse matrix: split-file text (`trn_X_Xf.txt`), npz or Parquet, told apart by the name.
 
-Holds no format of its own but the split file: header `n_rows n_columns`, then one line of `column:value` a row.
+Holds only the format of split files: header `n_rows n_columns`, then one line `column:value ...` per row. The other
+formats are listed in `matrix_formats`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import scipy.sparse as sp
 
 from xpipe.errors import DataError
 from xpipe.formats.blocks import write_stream
+from xpipe.formats.matrix_formats import matrix_format_of
+from xpipe.formats.row_text import format_blocks
 from xpipe.formats.source import Reject
-from xpipe.formats.xmc_text import format_blocks, read_rows
+from xpipe.formats.text import open_text, read_rows
 from xpipe.ground.sparse import canonical, to_matrix, to_triple
 
 
@@ -27,37 +30,100 @@ def read_sparse(
     rejects: list[Reject] | None = None,
     threads: int | None = None,
 ) -> sp.csr_matrix:
-    """A float32 CSR matrix from `.npz`, `.parquet` or (any other name, also gzip) the text of a split file.
+    """The sparse matrix of one file: `.npz`, `.parquet`, or any other name for split-file text, plain or gzip.
 
-    Values are kept as they are, so label weights survive. header, n_rows, n_columns and what follows them are for text,
-    as in read_xmc; sizes given for the other formats are checked. Raises DataError for anything that is not right.
+    Values are kept as they are, so label weights survive.
+
+    Parameters
+    ----------
+    path : str
+        A local path or an fsspec URL.
+    header : bool
+        Whether text begins with the line `n_rows n_columns`. Without it, `n_columns` is needed.
+    n_rows, n_columns : int, optional
+        The shape of text without a header. A shape that the file declares must agree with them.
+    index_base : {0, 1}
+        The number that text gives to the first column.
+    on_bad_row : {"error", "drop"}
+        Whether a row of text that cannot be read is an error, or is left out and added to `rejects`.
+    rejects : list of Reject, optional
+        Gets the rows that are dropped; needed with on_bad_row="drop".
+    threads : int, optional
+        Threads that parse text; every core by default. Their number changes no result.
+
+    Returns
+    -------
+    csr_matrix
+        float32, counted from 0, with sorted indices.
+
+    Raises
+    ------
+    DataError
+        Where the file is not right. The message names file, line and token.
+
+    Examples
+    --------
+    >>> import pathlib
+    >>> import tempfile
+    >>> from xpipe.formats import read_sparse
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name, "trn_X_Y.txt")
+    >>> _ = path.write_text("2 3\\n0:1 2:0.5\\n1:1\\n")
+    >>> read_sparse(str(path)).toarray().tolist()
+    [[1.0, 0.0, 0.5], [0.0, 1.0, 0.0]]
+    >>> folder.cleanup()
     """
     path = os.fspath(path)
-    if path.endswith((".npz", ".parquet")):
-        if index_base:
-            raise DataError(f"index_base={index_base} is for text", where=path, why="npz and Parquet count from 0")
-        matrix = _read_binary(path)
+    form = matrix_format_of(path)
+    if form is not None:
+        _refuse_index_base(path, index_base)
+        matrix = form.read(path)
         for name, asked, found in zip(("n_rows", "n_columns"), (n_rows, n_columns), matrix.shape, strict=True):
             if asked is not None and asked != found:
                 raise DataError(
                     f"{name} is {found:,}, you say {asked:,}", where=path, fix="leave the argument out, or correct it"
                 )
         return matrix
-    from xpipe.formats.text import open_text
-
     source = open_text(path, "sparse", n_rows=n_rows, n_features=n_columns, header=header, index_base=index_base)
     rows = read_rows(source, on_bad_row=on_bad_row, rejects=rejects, threads=threads)
     return to_matrix(rows.features, source.n_features)
 
 
 def write_sparse(path: str, matrix: sp.csr_matrix, *, index_base: int = 0) -> None:
-    """Write `.npz`, `.parquet` or, by any other name, split-file text (gzip for .gz), complete or not at all."""
+    """Write a sparse matrix: `.npz`, `.parquet`, or any other name for split-file text.
+
+    Parameters
+    ----------
+    path : str
+        The file appears there only when it is complete; text whose name ends in .gz is gzip.
+    matrix : csr_matrix
+        Any scipy sparse matrix with finite values.
+    index_base : {0, 1}
+        The number that text gives to the first column.
+
+    Raises
+    ------
+    DataError
+        For values that are not finite as float32, and for entries that are there twice.
+
+    Examples
+    --------
+    >>> import pathlib
+    >>> import tempfile
+    >>> import scipy.sparse as sp
+    >>> from xpipe.formats import write_sparse
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> write_sparse(f"{folder.name}/Y.txt", sp.csr_matrix([[0.0, 0.5], [1.0, 0.0]]))
+    >>> pathlib.Path(folder.name, "Y.txt").read_text()
+    '2 2\\n1:0.5\\n0:1\\n'
+    >>> folder.cleanup()
+    """
     path = os.fspath(path)
     matrix = canonical(matrix)
-    if path.endswith((".npz", ".parquet")):
-        if index_base:
-            raise DataError(f"index_base={index_base} is for text", where=path, why="npz and Parquet count from 0")
-        _write_binary(path, matrix)
+    form = matrix_format_of(path)
+    if form is not None:
+        _refuse_index_base(path, index_base)
+        form.write(path, matrix)
         return
     with write_stream(path) as stream:
         stream.write(b"%d %d\n" % matrix.shape)
@@ -65,22 +131,7 @@ def write_sparse(path: str, matrix: sp.csr_matrix, *, index_base: int = 0) -> No
             stream.write(block)
 
 
-def _read_binary(path: str) -> sp.csr_matrix:
-    if path.endswith(".npz"):
-        from xpipe.formats.npz import read_npz
-
-        return read_npz(path)
-    from xpipe.formats.parquet import read_matrix
-
-    return read_matrix(path)
-
-
-def _write_binary(path: str, matrix: sp.csr_matrix) -> None:
-    if path.endswith(".npz"):
-        from xpipe.formats.npz import write_npz
-
-        write_npz(path, matrix.shape, lambda: [to_triple(matrix)])
-    else:
-        from xpipe.formats.parquet import write_matrix
-
-        write_matrix(path, matrix)
+def _refuse_index_base(path: str, index_base: int) -> None:
+    """Raise DataError for an index base that only text can have."""
+    if index_base:
+        raise DataError(f"index_base={index_base} is for text", where=path, why="npz and Parquet count from 0")

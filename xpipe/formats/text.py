@@ -1,29 +1,32 @@
-"""Sparse text files in byte ranges: open, cut into rows, parse into CSR arrays, in bounded memory.
+"""Sparse text files: opened by their header, and parsed into CSR arrays in byte ranges and bounded memory.
 
-Holds no matrices and no knowledge of which file is what: `xmc_text`, `sparse_text` and `svmlight` put it to use.
+Holds no matrices, and does not know which file is what: `xmc_text`, `sparse_text` and `svmlight` do.
 
-Every line is a row; a blank one is a sample without labels and features. Tabs count as spaces; \\r\\n, spaces at
-the end of a line, a missing last newline and a UTF-8 byte order mark are accepted. An explicit zero (`3:0`)
-is kept: the number of stored entries is the number of tokens. A value is what Python's float() makes of it, rounded to
-float32.
+Every line is a row; a blank line is a sample without labels and features. Tabs count as spaces. \\r\\n, spaces at
+the end of a line, a missing last newline and a UTF-8 byte order mark are accepted. An explicit zero (`3:0`) is kept, so
+the number of stored entries is the number of tokens. A value is Python's float() of its token, rounded to float32.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
-import numpy as np
+import scipy.sparse as sp
 
 from xpipe.errors import DataError
-from xpipe.formats.blocks import BLOCK_SIZE, DEFLATE_RATIO, LineReader, decompress, is_compressed, open_stream
+from xpipe.formats.blocks import BLOCK_SIZE, DEFLATE_RATIO, LineReader, is_compressed, open_stream
+from xpipe.formats.row_counts import check_not_more, check_row_count, row_offsets
 from xpipe.formats.source import KINDS, Reject, Rows, TextSource
 from xpipe.ground import files
+from xpipe.ground.machine import usable_cores
+from xpipe.ground.sparse import to_matrix
 
-__all__ = ["Reject", "Rows", "TextSource", "decompress", "open_text", "parse_range", "row_offsets"]
+if TYPE_CHECKING:
+    from xpipe.formats.rows import Block
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -39,10 +42,45 @@ def open_text(
     index_base: int = 0,
     label_base: int = 0,
 ) -> TextSource:
-    """Read the header, if there is one, and say how the file is to be read.
+    """Read the header of a text file, if it has one, and say how the file is to be read.
 
-    Raises DataError for an empty file, a header that is none or disagrees with the sizes given, and, without a header,
-    for sizes not given: then the whole file is scanned so that the error can name the largest index in it.
+    Parameters
+    ----------
+    path : str
+        A local path or an fsspec URL, plain or gzip.
+    kind : str
+        "xmc", "sparse" (a split file) or "svmlight".
+    n_rows, n_features, n_labels : int, optional
+        Sizes of a file without a header; those of a header must agree with them. Of kind "sparse", `n_features` is the
+        number of columns.
+    header : bool
+        Whether the first line is a header.
+    index_base, label_base : {0, 1}
+        The number that the file gives to the first feature and to the first label.
+
+    Returns
+    -------
+    TextSource
+        The file and how to read it.
+
+    Raises
+    ------
+    DataError
+        For an empty file, and for a header that is not one or disagrees with the sizes given. Without a header also for
+        sizes that are not given: then the whole file is scanned, so that the message can name the largest index.
+
+    Examples
+    --------
+    >>> import pathlib
+    >>> import tempfile
+    >>> from xpipe.formats import open_text
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name, "train.txt")
+    >>> _ = path.write_text("1 3 2\\n0,1 0:0.5 2:1\\n")
+    >>> source = open_text(str(path), "xmc", header=True)
+    >>> source.n_rows, source.n_features, source.n_labels
+    (1, 3, 2)
+    >>> folder.cleanup()
     """
     from xpipe.formats import header as headers
 
@@ -87,64 +125,6 @@ def open_text(
     return source
 
 
-def row_offsets(source: TextSource, every: int) -> tuple[np.ndarray, int]:
-    """Byte offsets int64 of rows 0, every, 2*every, ... and of the end of the data; and the number of rows.
-
-    Raises DataError where the number of rows is not the one the header promises.
-    """
-    from xpipe.formats import _numba as kernels
-
-    kind = KINDS.index(source.kind)
-    offsets = []
-    n_rows, position = 0, source.first_byte
-    starts = np.empty(0, dtype=np.int64)
-    with open_stream(source.path, start=position, compressed=source.compressed) as stream:
-        reader = LineReader(stream, name=source.name)
-        buffer, filled = reader.read_into(bytearray())
-        while filled:
-            check_not_more(source, n_rows)
-            view = np.frombuffer(buffer, np.uint8, filled)
-            starts = _at_least(starts, kernels.count_lines(view))
-            found = kernels.find_rows(view, kind, starts)
-            offsets.append(starts[-n_rows % every : found : every] + position)
-            n_rows += found
-            position += filled
-            buffer, filled = reader.read_into(buffer)
-    offsets.append(np.array([position - reader.newline_added], dtype=np.int64))
-    check_row_count(source, n_rows)
-    return np.concatenate(offsets), n_rows
-
-
-def check_not_more(source: TextSource, n_rows: int) -> None:
-    """Raise DataError where there are more rows than promised and still more to read: the rest is left alone."""
-    if source.n_rows is not None and n_rows > source.n_rows:
-        check_row_count(source, n_rows, at_least=True)
-
-
-def check_row_count(source: TextSource, n_rows: int, *, at_least: bool = False) -> None:
-    """Raise DataError unless the file has as many rows as promised, naming the first blank lines.
-
-    at_least: these are the rows seen so far, and no more is read to find blank lines.
-    """
-    from xpipe.formats import diagnosis
-
-    if source.n_rows is None or source.n_rows == n_rows:
-        return
-    blank: list[int] = []
-    with open_stream(source.path, start=source.first_byte, compressed=source.compressed) as stream:
-        reader, line = LineReader(stream, name=source.name), source.first_line
-        buffer, filled = reader.read_into(bytearray())
-        while filled and len(blank) < 3 and line < source.first_line + n_rows:
-            text = bytes(memoryview(buffer)[:filled])
-            for match in re.finditer(rb"^[ \t\r]*$", text[:-1], re.MULTILINE):
-                blank.append(line + text.count(b"\n", 0, match.start()))
-                if len(blank) == 3:
-                    break
-            line += text.count(b"\n")
-            buffer, filled = reader.read_into(buffer)
-    raise diagnosis.row_count(source, n_rows, blank, at_least=at_least)
-
-
 def parse_range(
     source: TextSource,
     start: int | None = None,
@@ -155,11 +135,47 @@ def parse_range(
     threads: int = 1,
     block_size: int = BLOCK_SIZE,
 ) -> Rows:
-    """Parse the whole lines of bytes start..stop (default: all of them), of which the first is row `first_row`.
+    """Parse the lines of a byte range of a text file.
 
-    Memory beyond the result is bounded by the blocks in flight, threads + 1 of them. With on_bad_row="drop", bad rows
-    are listed in `rejects`; with "error" the first one in file order raises DataError. Rows and widths are the same for
-    any number of threads and any block size.
+    Memory beyond the result is that of threads + 1 blocks. Neither the number of threads nor the size of a block
+    changes the result.
+
+    Parameters
+    ----------
+    source : TextSource
+        The file, as `open_text` gives it.
+    start, stop : int, optional
+        The range of bytes, which must begin and end at whole lines; by default all rows.
+    first_row : int
+        The number of the first row of the range.
+    on_bad_row : {"error", "drop"}
+        Whether a row that cannot be read is an error, or is left out and listed in the `rejects` of the result.
+    threads : int
+        Threads that parse.
+    block_size : int
+        Bytes that are read at a time.
+
+    Returns
+    -------
+    Rows
+        CSR arrays of the rows, their numbers, and the rows that were rejected.
+
+    Raises
+    ------
+    DataError
+        For the first bad row in the order of the file, unless bad rows are dropped.
+
+    Examples
+    --------
+    >>> import pathlib
+    >>> import tempfile
+    >>> from xpipe.formats import open_text, parse_range
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name, "train.txt")
+    >>> _ = path.write_text("2 3 2\\n0,1 0:0.5 2:1\\n1 1:2\\n")
+    >>> parse_range(open_text(str(path), "xmc", header=True)).features.indices
+    array([0, 2, 1], dtype=int32)
+    >>> folder.cleanup()
     """
     from xpipe.formats.rows import RowsBuilder
 
@@ -177,8 +193,37 @@ def parse_range(
     return builder.finish()
 
 
-def _parse_blocks(source: TextSource, reader: LineReader, drop: bool, threads: int) -> Iterator:
-    """Parsed blocks in file order; each is valid until the next one is asked for."""
+def read_rows(source: TextSource, *, on_bad_row: str, rejects: list[Reject] | None, threads: int | None) -> Rows:
+    """All rows of a text file; their number is checked against the header. Bad rows are never dropped silently."""
+    if on_bad_row == "drop" and rejects is None:
+        raise DataError(
+            "on_bad_row='drop' needs a list for what it drops",
+            why="rows are never dropped silently",
+            fix="rejects = []; pass rejects=rejects and look at it afterwards",
+        )
+    rows = parse_range(source, on_bad_row=on_bad_row, threads=threads or count_cores())
+    check_row_count(source, len(rows.samples) + len(rows.rejects))
+    if rejects is not None:
+        rejects.extend(rows.rejects)
+    return rows
+
+
+def count_cores() -> int:
+    """Cores this process may use, at most 16: more threads than that wait for the disk."""
+    return min(usable_cores(), 16)
+
+
+def read_matrices(
+    source: TextSource, *, on_bad_row: str, rejects: list[Reject] | None, threads: int | None
+) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Features and labels of all rows of a text file, as `read_rows` reads them."""
+    rows = read_rows(source, on_bad_row=on_bad_row, rejects=rejects, threads=threads)
+    assert rows.labels is not None, "split files have one matrix only"
+    return to_matrix(rows.features, source.n_features), to_matrix(rows.labels, source.n_labels)
+
+
+def _parse_blocks(source: TextSource, reader: LineReader, drop: bool, threads: int) -> Iterator[Block]:
+    """Parsed blocks in the order of the file; each is valid until the next one is asked for."""
     from xpipe.formats.rows import Block
 
     if threads <= 1:
@@ -188,7 +233,7 @@ def _parse_blocks(source: TextSource, reader: LineReader, drop: bool, threads: i
             yield block
         return
     free = [Block(source, drop) for _ in range(threads + 1)]
-    running: deque[tuple[Block, Future]] = deque()
+    running: deque[tuple[Block, Future[None]]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="xpipe-parse") as pool:
         more = True
         while more or running:
@@ -214,12 +259,8 @@ def _largest_indices(source: TextSource) -> tuple[int, int]:
     return feature + 1, label + 1
 
 
-def _at_least(array: np.ndarray, length: int) -> np.ndarray:
-    return array if len(array) >= length else np.empty(length + length // 2, dtype=array.dtype)
-
-
 def compile_kernels() -> None:
-    """Compile what reading text needs, or load it from the machine's cache of compiled code."""
+    """Compile the kernels that read text, or load them from the machine's cache of compiled code."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""CPU or GPU: tries the device before it believes in it, keeps the reason, hands out array modules.
+"""CPU or GPU: runs a trial on the device before using it, keeps the reason, gives the array modules.
 
 Holds no arithmetic of any stage, and imports neither numpy nor cupy until an array module is asked for.
 """
@@ -25,7 +25,7 @@ log = logging.getLogger("xpipe")
 
 @dataclass(frozen=True)
 class Probe:
-    """What trying the GPU showed: `reason` is one line for people, `device` names what was found usable."""
+    """The result of a trial of the GPU: `reason` is one line for people, `device` the name of a usable device."""
 
     usable: bool
     reason: str
@@ -34,7 +34,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Backend:
-    """The choice made for a run. Plain text inside, so it travels to workers; modules are imported on first use."""
+    """The backend of a run. It holds plain text only, so it travels to workers; modules are imported on first use."""
 
     name: str  # cpu | gpu
     reason: str
@@ -52,7 +52,7 @@ class Backend:
         return importlib.import_module("cupyx.scipy.sparse" if self.name == "gpu" else "scipy.sparse")
 
     def summary(self) -> dict[str, str | None]:
-        """What `results.json` keeps of the choice."""
+        """What `results.json` records of the backend."""
         return {"name": self.name, "requested": self.requested, "reason": self.reason, "device": self.device}
 
 
@@ -86,9 +86,9 @@ def choose(requested: str = "auto") -> Backend:
 
 @functools.cache
 def probe() -> Probe:
-    """Try the GPU once a process: import cupy, count devices, run a dense and a sparse kernel, check the numbers.
+    """Try the GPU once per process: import cupy, count devices, run a dense and a sparse kernel, check the numbers.
 
-    The trial runs in a process of its own, so a driver that hangs or crashes costs a reason, not the run.
+    The trial runs in a process of its own, so that a driver that hangs or crashes does not stop the run.
     """
     if not _is_installed("cupy"):
         return Probe(False, "cupy is not installed: pip install 'xpipe[gpu]'")
@@ -97,6 +97,7 @@ def probe() -> Probe:
 
 
 def _is_installed(package: str) -> bool:
+    """Whether a package can be imported."""
     try:
         return importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):
@@ -104,7 +105,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _try_in_process(command: list[str], seconds: float) -> Probe:
-    """Run a trial that prints a Probe as its last line of JSON; every way it can fail becomes a reason."""
+    """Run a trial that prints a Probe as JSON in its last line; every failure becomes the reason of a Probe."""
     try:
         trial = subprocess.Popen(
             command,
@@ -129,11 +130,11 @@ def _try_in_process(command: list[str], seconds: float) -> Probe:
     try:
         return Probe(**json.loads(output.strip().splitlines()[-1]))
     except (ValueError, IndexError, TypeError):
-        return Probe(False, _one_line(f"the GPU trial gave an answer nobody understands: {output.strip()[-80:]!r}"))
+        return Probe(False, _one_line(f"the GPU trial gave an answer that cannot be read: {output.strip()[-80:]!r}"))
 
 
 def _end(trial: subprocess.Popen[str]) -> None:
-    """Stop the trial if it still runs, without waiting for ever on a process the driver holds."""
+    """Stop the trial if it still runs, without waiting forever for a process that the driver blocks."""
     if trial.poll() is None:
         trial.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -144,12 +145,13 @@ def _end(trial: subprocess.Popen[str]) -> None:
 
 
 def _one_line(text: str) -> str:
+    """A text on one line, cut to LONGEST_REASON characters."""
     text = " ".join(text.split())
     return text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 3] + "..."
 
 
 def try_device() -> Probe:
-    """The trial itself, in this process: may hang or crash with a broken driver, so `probe` runs it in another one."""
+    """The trial itself. With a broken driver it may hang or crash, so `probe` runs it in another process."""
     try:
         import cupy
     except Exception as error:

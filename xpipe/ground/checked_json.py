@@ -1,7 +1,8 @@
-"""JSON that is read from files: parsed and checked against a declared shape, in one place for the whole project.
+"""JSON that is read from files: parsed and checked against a declared shape.
 
-Every defect (bytes, syntax, depth, numbers, shape, paths that leave their folder) becomes one DataError that names the
-file and the spot. Holds no shape of any file: each reader declares its own as a TypedDict or another annotated type.
+Holds no shape of any file: each reader declares its own as a TypedDict or another annotated type. Every defect (bytes,
+syntax, depth, numbers, shape, paths that leave their folder) becomes one DataError that names the file and the place in
+it.
 """
 
 from __future__ import annotations
@@ -38,15 +39,16 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 @functools.cache
-def _adapter(shape: Any) -> TypeAdapter:
+def _adapter(shape: Any) -> TypeAdapter[Any]:
+    """The validator of a shape."""
     return TypeAdapter(shape)
 
 
 def parse_json(content: bytes, shape: type[T], *, where: str, fix: str = "", allow_nan: bool = False) -> T:
-    """The value in `content`, which fits `shape` strictly; keys the shape does not name are kept.
+    """The value in `content`, which fits `shape` strictly. Keys that the shape does not name are kept.
 
-    where: the file's name, for the error. fix: what the user can do about a damaged file. allow_nan: for files of our
-    own, whose figures may be NaN or infinite, which JSON proper does not have.
+    where: the file's name, for the error. fix: what the user can do about a damaged file. allow_nan: accept NaN and
+    infinite numbers, which standard JSON does not have but files of our own may.
     Raises DataError for everything that is not JSON of this shape.
     """
     name = files.basename(where)
@@ -60,7 +62,7 @@ def parse_json(content: bytes, shape: type[T], *, where: str, fix: str = "", all
 
 
 def check_value(value: Any, shape: type[T], *, where: str, fix: str = "") -> T:
-    """A value that was parsed before, where it fits `shape` strictly. Raises DataError where it does not."""
+    """A value that was parsed before, if it fits `shape` strictly. Raises DataError if it does not."""
     name = files.basename(where)
     try:
         _adapter(cast(Any, shape)).validate_python(value, strict=True)
@@ -72,7 +74,7 @@ def check_value(value: Any, shape: type[T], *, where: str, fix: str = "") -> T:
 
 
 def read_json(path: str, shape: type[T], *, fix: str = "", allow_nan: bool = False) -> T:
-    """`parse_json` of a file. Raises DataError also where the file is missing, a folder, or absurdly large."""
+    """`parse_json` of a file. Raises DataError also if the file is missing, a folder, or larger than LONGEST_JSON."""
     try:
         if files.is_local(path) and os.path.exists(path) and not os.path.isfile(path):
             raise DataError(f"{files.basename(path)} cannot be read", where=path, why="it is not a file", fix=fix)
@@ -85,14 +87,14 @@ def read_json(path: str, shape: type[T], *, fix: str = "", allow_nan: bool = Fal
 
 
 def to_plain(value: Any) -> Any:
-    """A value of dataclasses, tuples and plain values as JSON holds it."""
+    """A dataclass as plain values for JSON; other values stay as they are."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     return value
 
 
 def from_plain(value: Any, shape: type[T], *, where: str) -> T:
-    """What `to_plain` made plain, of the dataclass `shape` again. Raises DataError where it does not fit."""
+    """The dataclass `shape` from the plain values that `to_plain` gave. Raises DataError if they do not fit."""
     try:
         return cast(T, _adapter(cast(Any, shape)).validate_python(value))
     except (ValidationError, RecursionError) as error:
@@ -106,6 +108,7 @@ def dump_json(value: Any) -> bytes:
 
 
 def _refuse_constant(text: str) -> Any:
+    """Refuse NaN and Infinity."""
     raise ValueError(f"{text} is not a JSON number")
 
 

@@ -1,31 +1,30 @@
-"""Files, local or remote: whole-or-nothing writes, digests, listings. Every path may be a local path or an fsspec URL.
+"""Files, local or remote: complete-or-nothing writes, digests, listings. A path may be a local path or an fsspec URL.
 
-Knows nothing of stages, keys or formats.
+Holds nothing of stages, keys or formats.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
-import secrets
 import shutil
-import socket
-import stat
 from collections.abc import Iterator
 from typing import IO, Any
 
-from xpipe.errors import DataError
-from xpipe.ground.os_errors import explained, explained_remote
+from typing_extensions import Buffer, TypedDict
 
-# A put to these becomes visible only when it is complete; a rename there would be a copy.
+from xpipe.ground.os_errors import explained, explained_remote
+from xpipe.ground.regular_files import open_regular
+from xpipe.ground.temporary_names import temporary_name
+
+# A file on these becomes visible only when it is complete, and a rename would be a copy.
 OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl")
 BLOCK = 1 << 22
-LONGEST_STEM = 140  # bytes of a file's name that its temporary name repeats: file systems allow 255 in all
 
 
 def is_local(path: str) -> bool:
+    """Whether a path is a plain local path, not a URL."""
     return "://" not in path
 
 
@@ -35,6 +34,7 @@ def local(path: str) -> str:
 
 
 def join(path: str, *names: str) -> str:
+    """A path below another, with / between names; works for paths and URLs."""
     if not names:
         return path
     if not path or path.endswith("://"):  # the current folder, or the root of a remote one
@@ -43,31 +43,34 @@ def join(path: str, *names: str) -> str:
 
 
 def parent(path: str) -> str:
+    """The folder of a path; works for paths and URLs."""
     top, slash, _ = path.rstrip("/").rpartition("/")
     return top or slash or "."
 
 
 def basename(path: str) -> str:
+    """The last name of a path; works for paths and URLs."""
     return path.rstrip("/").rpartition("/")[2]
 
 
 @contextlib.contextmanager
 def _remote(path: str) -> Iterator[tuple[Any, str]]:
-    """The file system of a URL and the name there; what its client raises inside the block is explained."""
+    """The file system of a URL and the name of the file there; errors of its client inside the block are explained."""
     with explained_remote(path, opening=True):
         from fsspec.core import url_to_fs
 
         fs, name = url_to_fs(path)
     with explained_remote(path):
-        fs.invalidate_cache()  # other processes write there too: a listing of a moment ago may be wrong by now
+        fs.invalidate_cache()  # other processes write there too: an earlier listing may be wrong by now
         yield fs, name
 
 
 def exists(path: str) -> bool:
+    """Whether there is a file or a folder."""
     if is_local(path):
         return os.path.exists(path)
     with _remote(path) as (fs, name):
-        # `fs.exists` takes every exception for a no: a store without credentials would look empty
+        # `fs.exists` answers False for every exception: a store without credentials would look empty
         try:
             fs.info(name)
         except FileNotFoundError:
@@ -76,6 +79,7 @@ def exists(path: str) -> bool:
 
 
 def is_folder(path: str) -> bool:
+    """Whether there is a folder."""
     if is_local(path):
         return os.path.isdir(path)
     with _remote(path) as (fs, name):
@@ -83,14 +87,18 @@ def is_folder(path: str) -> bool:
 
 
 def size(path: str) -> int:
+    """The bytes of a file."""
     if is_local(path):
         return os.path.getsize(path)
     with _remote(path) as (fs, name):
         return int(fs.size(name))
 
 
-def stamp(path: str) -> tuple:
-    """What tells a file from one that took its place: device, inode, size and times; of a remote one its size."""
+def stamp(path: str) -> tuple[int, ...]:
+    """Numbers that change when another file takes the place of this one; empty where there is no file.
+
+    Device, inode, size and times of a local file; the size of a remote one.
+    """
     path = local(path)
     if not is_local(path):
         return (size(path),) if exists(path) else ()
@@ -102,7 +110,7 @@ def stamp(path: str) -> tuple:
 
 
 def listing(folder: str) -> list[str]:
-    """Names directly below a folder, sorted; empty when there is no such folder."""
+    """Names directly below a folder, sorted; none where there is no such folder."""
     if is_local(folder):
         return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     with _remote(folder) as (fs, name):
@@ -112,7 +120,7 @@ def listing(folder: str) -> list[str]:
 
 
 def walk(folder: str) -> Iterator[str]:
-    """Every file below a folder, as paths relative to it, sorted."""
+    """Every file below a folder, as a path relative to it, sorted."""
     if is_local(folder):
         found = []
         for top, _, names in os.walk(folder):
@@ -122,50 +130,6 @@ def walk(folder: str) -> Iterator[str]:
     with _remote(folder) as (fs, name):
         found = sorted(full[len(name.rstrip("/")) + 1 :] for full in fs.find(name)) if fs.isdir(name) else []
     yield from found
-
-
-class NotRegularFile(DataError, IsADirectoryError):
-    """A folder, FIFO, socket or device where a file should be; an OSError too, for callers that treat all alike."""
-
-
-_KINDS = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISFIFO, "a pipe (FIFO)"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
-
-
-def open_regular(path: str) -> IO[bytes]:
-    """A local file to read. Raises NotRegularFile at once for everything else, which could make a reader wait for ever.
-
-    The opened file itself is looked at, not its name: nothing can take its place in between.
-    """
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
-    try:
-        descriptor = os.open(path, flags)
-    except OSError as error:
-        if error.errno in (errno.ENXIO, errno.ENODEV):  # a socket, or a device without a driver
-            raise _not_regular(path, os.stat(path).st_mode) from error
-        raise
-    try:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            raise _not_regular(path, mode)
-        return open(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
-
-
-def _not_regular(path: str, mode: int) -> NotRegularFile:
-    kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "something special")
-    return NotRegularFile(
-        f"{path} is {kind}, not a file",
-        why="files are read more than once (digest, then rows), and a stream cannot be",
-        fix="give the path of a file; write what a pipe or /dev/stdin carries to one first",
-    )
 
 
 @contextlib.contextmanager
@@ -184,20 +148,21 @@ def open_read(path: str) -> Iterator[IO[bytes]]:
 
 
 def read_bytes(path: str) -> bytes:
+    """All bytes of a file."""
     with open_read(path) as stream:
         return stream.read()
 
 
 @contextlib.contextmanager
 def open_write(path: str) -> Iterator[IO[bytes]]:
-    """A file that appears under its name only when it is complete and on disk; on an error nothing is left behind."""
+    """A file to write, which appears under its name only when it is complete and on disk. An error leaves nothing."""
     path = local(path)
     if not is_local(path):
         with explained(path), _remote(path) as (fs, name):
             yield from _write_remote(fs, name, path)
         return
     folder = os.path.dirname(path) or "."
-    temporary = os.path.join(folder, _temporary(os.path.basename(path)))
+    temporary = os.path.join(folder, temporary_name(os.path.basename(path)))
     with explained(path, own=temporary):
         os.makedirs(folder, exist_ok=True)
         try:
@@ -213,8 +178,9 @@ def open_write(path: str) -> Iterator[IO[bytes]]:
 
 
 def _write_remote(fs: Any, name: str, path: str) -> Iterator[IO[bytes]]:
+    """The generator behind `open_write` for a remote file."""
     whole = path.split("://", 1)[0] in OBJECT_STORES
-    target = name if whole else join(parent(name), _temporary(basename(name)))
+    target = name if whole else join(parent(name), temporary_name(basename(name)))
     if not whole:  # object stores have no folders, and would make a bucket of a mistyped name
         fs.makedirs(parent(name), exist_ok=True)
     stream = fs.open(target, "wb")
@@ -222,7 +188,7 @@ def _write_remote(fs: Any, name: str, path: str) -> Iterator[IO[bytes]]:
         yield stream
         stream.close()
     except BaseException:
-        with contextlib.suppress(Exception):  # the error that matters is the one on its way
+        with contextlib.suppress(Exception):  # the first error is the one to report
             if whole:
                 stream.closed = True  # or its finaliser would upload what there is
                 stream.discard()
@@ -237,8 +203,24 @@ def _write_remote(fs: Any, name: str, path: str) -> Iterator[IO[bytes]]:
 
 
 def write_bytes(path: str, content: bytes) -> None:
+    """Write a file, complete or not at all."""
     with open_write(path) as stream:
         stream.write(content)
+
+
+class Digested(TypedDict):
+    """The size and the digest of a file that was written."""
+
+    bytes: int
+    sha256: str
+
+
+def write_digested(path: str, content: Buffer) -> Digested:
+    """Write a file, complete or not at all; returns the number of its bytes and their SHA-256."""
+    view = memoryview(content)
+    with open_write(path) as stream:
+        stream.write(view)
+    return Digested(bytes=view.nbytes, sha256=hashlib.sha256(view).hexdigest())
 
 
 def remove(path: str) -> None:
@@ -255,6 +237,7 @@ def remove(path: str) -> None:
 
 
 def sha256(path: str) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal digits."""
     digest = hashlib.sha256()
     with open_read(path) as stream:
         while block := stream.read(BLOCK):
@@ -269,7 +252,7 @@ def link_or_copy(source: str, target: str) -> None:
             os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
         if os.path.exists(target) and os.path.samefile(source, target):
             return
-        temporary = os.path.join(os.path.dirname(target), _temporary(os.path.basename(target)))
+        temporary = os.path.join(os.path.dirname(target), temporary_name(os.path.basename(target)))
         try:
             os.link(source, temporary)
             os.replace(temporary, target)
@@ -279,47 +262,3 @@ def link_or_copy(source: str, target: str) -> None:
                 os.unlink(temporary)
     with open_read(source) as stream, open_write(target) as out:
         shutil.copyfileobj(stream, out, BLOCK)
-
-
-def _host() -> str:
-    return socket.gethostname().replace(".", "-")
-
-
-def _temporary(name: str) -> str:
-    """A name beside `name` that no other writer takes; never too long where `name` itself is not."""
-    short = os.fsencode(name)[:LONGEST_STEM].decode(errors="ignore")
-    return f".{short}.{_host()[:64]}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
-
-
-def is_abandoned(name: str) -> bool:
-    """True for the name of a temporary file whose writer, on this host, is no longer alive."""
-    parts = name.rsplit(".", 4)
-    if len(parts) != 5 or not name.startswith(".") or parts[4] != "tmp" or parts[1] != _host()[:64]:
-        return False
-    return parts[2].isdecimal() and not is_alive(int(parts[2]))
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):  # the latter: no system gives such a number
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def temporary_name(name: str) -> str:
-    """A name beside `name` that no other writer takes, and that `is_abandoned` recognises when its writer is dead."""
-    return _temporary(name)
-
-
-def is_temporary(name: str) -> bool:
-    """True for a name that `temporary_name` gave, on any host."""
-    parts = name.rsplit(".", 4)
-    return len(parts) == 5 and name[0] == "." and parts[4] == "tmp" and parts[2].isdecimal() and len(parts[3]) == 8
-
-
-def stem_of_temporary(name: str) -> str:
-    """The name that a temporary name stands beside."""
-    return name.rsplit(".", 4)[0].removeprefix(".")

@@ -1,13 +1,13 @@
-"""One thread for every numerical library while xpipe computes, so that no thread pool decides a byte of the output.
+"""One thread for every numerical library while xpipe computes, so that thread pools change no byte of the output.
 
-Starts no threads, and knows no stage. BLAS, OpenMP and PyTorch cut sums by the number of their threads, and a sum in
-another order ends in other bits. xpipe's own threads are plain ones: their number changes no result.
+Holds no stage and starts no threads. BLAS, OpenMP and PyTorch cut sums by the number of their threads, and a sum in
+another order gives other bits. xpipe's own threads are plain ones: their number changes no result.
 
-Three ways a library gets its number of threads, and what is done about each:
-- it reads the environment when it is loaded: `ONE_THREAD` is set before, by `start_with_one_thread` in a process of our
-  own, by `while_executing` in somebody else's;
-- it has one number for the process (OpenBLAS, MKL, BLIS): it is set through threadpoolctl;
-- it has a number for each thread of the process (OpenMP, torch): each thread that computes sets its own.
+A library gets its number of threads in one of three ways:
+- It reads the environment when it is loaded. `ONE_THREAD` is set before that: by `start_with_one_thread` in a process
+  of our own, by `while_executing` in a process of the user.
+- It has one number for the process (OpenBLAS, MKL, BLIS). This is set through threadpoolctl.
+- It has a number for each thread of the process (OpenMP, PyTorch). Each thread that computes sets its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-# Of numba nothing: xpipe's kernels do not use its threads, and it refuses a number that changes once they have begun.
+# Nothing for numba: xpipe's kernels do not use its threads, and it refuses to change their number once they run.
 ONE_THREAD = dict.fromkeys(
     (
         "OMP_NUM_THREADS",
@@ -33,31 +33,31 @@ ONE_THREAD = dict.fromkeys(
 )
 
 _lock = threading.RLock()
-_computing = 0  # how many sections are open, in all threads together
-_executing = 0  # how many of them also hold the environment
-_numbers: dict[str, int] = {}  # library -> its threads before the first section was opened
+_computing = 0  # open blocks, of all threads together
+_executing = 0  # those that also set the environment
+_numbers: dict[str, int] = {}  # library -> its threads before the first block was opened
 _torch_number: int | None = None
 _environment: dict[str, str | None] = {}
 
 
 def start_with_one_thread() -> None:
-    """For a process that is ours alone: libraries that are loaded from now on have one thread, for good."""
+    """Give one thread to every library that is loaded from now on. For a process that runs nothing but xpipe."""
     os.environ.update(ONE_THREAD)
 
 
 @contextlib.contextmanager
 def one_thread_each() -> Iterator[None]:
-    """Loaded libraries have one thread inside.
+    """Give one thread to every loaded library inside the block.
 
-    Limits are those of the process, so sections are counted: the first to be opened remembers, the last to be closed
-    brings back what was. A thread that closes its section while others are open keeps one OpenMP thread.
+    The limits belong to the process, so open blocks are counted: the first one to open saves the numbers, the last one
+    to close restores them. A thread that closes its block while others are open keeps one OpenMP thread.
     """
     global _computing  # noqa: PLW0603
     with _lock:
         if not _computing:
             _remember()
         _computing += 1
-        _limit()  # also where a section is open: by another thread, or before a library was loaded
+        _limit()  # also if a block is open already: another thread may have opened it, or a library may be new
     try:
         yield
     finally:
@@ -69,7 +69,7 @@ def one_thread_each() -> Iterator[None]:
 
 @contextlib.contextmanager
 def while_executing() -> Iterator[None]:
-    """`one_thread_each`, also for libraries that are loaded inside, and for processes that are started inside."""
+    """`one_thread_each`, also for libraries that are loaded and processes that are started inside the block."""
     global _executing  # noqa: PLW0603
     with _lock:
         if not _executing:
@@ -91,14 +91,18 @@ def while_executing() -> Iterator[None]:
 
 
 def _libraries() -> list[Any]:
+    """The loaded libraries that have a number of threads."""
     from threadpoolctl import ThreadpoolController
 
     found = ThreadpoolController().lib_controllers
-    return [library for library in found if library.num_threads is not None]  # None: it has no such number
+    return [library for library in found if library.num_threads is not None]
 
 
 def _set_number(library: Any, number: int) -> None:
-    """From release 3.8 on, threadpoolctl does nothing in any thread but the first that set a number of OpenBLAS."""
+    """Set the number of threads of a library.
+
+    From release 3.8 on, threadpoolctl ignores every thread but the first one that set a number of OpenBLAS.
+    """
     free_control = getattr(library, "clear_controlling_thread", lambda force: None)
     free_control(force=True)
     library.set_num_threads(number)
@@ -106,12 +110,13 @@ def _set_number(library: Any, number: int) -> None:
 
 
 def _torch() -> Any:
-    """PyTorch where it is loaded, whole: another thread may be importing it."""
+    """PyTorch if it is loaded completely, else None: another thread may be importing it."""
     torch = sys.modules.get("torch")
     return torch if hasattr(torch, "set_num_threads") and hasattr(torch, "get_num_threads") else None
 
 
 def _remember() -> None:
+    """Save the numbers of threads as they are."""
     global _torch_number  # noqa: PLW0603
     _numbers.clear()
     _numbers.update({library.filepath: library.num_threads for library in _libraries()})
@@ -119,6 +124,7 @@ def _remember() -> None:
 
 
 def _limit() -> None:
+    """Give one thread to every loaded library."""
     for library in _libraries():
         _set_number(library, 1)
     if torch := _torch():
@@ -126,7 +132,7 @@ def _limit() -> None:
 
 
 def _restore() -> None:
-    """As before; what was loaded inside gets what it would have taken."""
+    """Restore the saved numbers. Libraries that were loaded in between get the number they would have chosen."""
     usual = _usual_number()
     if torch := _torch():
         torch.set_num_threads(_torch_number or usual)
@@ -135,6 +141,7 @@ def _restore() -> None:
 
 
 def _usual_number() -> int:
+    """The number of threads that a library chooses by itself."""
     from xpipe.ground.machine import usable_cores
 
     asked = (_environment if _executing else os.environ).get("OMP_NUM_THREADS") or ""

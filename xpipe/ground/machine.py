@@ -1,4 +1,7 @@
-"""What this process may use and has used of its machine: cores and memory. Nothing about limits or workers."""
+"""What this process may use and has used of its machine: cores and memory.
+
+Holds nothing about limits or workers.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,15 @@ import resource
 import sys
 from collections.abc import Iterator
 from queue import SimpleQueue
-from typing import Any
+from typing import TypeVar
 
 from xpipe.errors import ConfigError
 
+T = TypeVar("T")
+
 
 def reset_peak() -> None:
-    """Start measuring anew (Linux; elsewhere the peak is that of the whole process)."""
+    """Start a new measurement of the peak (Linux; elsewhere the peak is always that of the whole process)."""
     try:
         with open("/proc/self/clear_refs", "w") as control:
             control.write("5")
@@ -23,7 +28,7 @@ def reset_peak() -> None:
 
 
 def peak_bytes() -> int:
-    """Largest resident size since the last reset."""
+    """The largest resident size since the last reset."""
     try:
         with open("/proc/self/status") as status:
             for line in status:
@@ -41,15 +46,15 @@ def usable_cores() -> int:
 
 
 def check_threads(threads: int | None) -> int:
-    """The number of threads, by default one a usable core. Raises ConfigError below 1."""
+    """The number of threads, by default one per usable core. Raises ConfigError below 1."""
     if threads is not None and threads < 1:
-        raise ConfigError(f"`threads` must be at least 1, got {threads}", fix="leave it out: one a usable core")
+        raise ConfigError(f"`threads` must be at least 1, got {threads}", fix="leave it out: one per usable core")
     return threads or usable_cores()
 
 
 @contextlib.contextmanager
-def lent(spare: SimpleQueue) -> Iterator[Any]:
-    """One of the work spaces that threads share; it goes back also where the work fails: others wait for it."""
+def lent(spare: SimpleQueue[T]) -> Iterator[T]:
+    """One of the work spaces that threads share. It is returned also if the work fails, since others wait for it."""
     space = spare.get()
     try:
         yield space

@@ -1,7 +1,7 @@
-"""npy and npz files: what they declare, checked against the bytes they have before any array is made of it.
+"""npy and npz files: what they declare is checked against the bytes they have, before any array is made.
 
-Holds no meaning of any array. Pickles, encrypted members, names that are there twice and sizes that the file cannot
-hold are refused; numpy reads a file only after that.
+Holds no meaning of any array. Pickles, encrypted members, duplicate names and sizes that the file cannot hold are
+refused; numpy reads a file only after that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from xpipe.ground import files
 
 NPY = ".npy"
 PLAIN = "?biufcSU"  # kinds of numpy types that are numbers or texts
-LARGEST_RATIO = 1100  # deflate makes at most 1032 bytes of one
+LARGEST_RATIO = 1100  # one byte of deflate expands to at most 1032
 LONGEST_START = 1 << 16  # bytes of a member that may hold its header; numpy itself reads 10,000 characters
 MOST_DIMENSIONS = 64
 FIX = "write it again with numpy; if that was done, copy it again: it may be cut short"
@@ -36,9 +36,9 @@ class ArrayHeader(NamedTuple):
 
 
 def check_npy(source: str | IO[bytes], where: str = "") -> ArrayHeader:
-    """What a whole `.npy` file declares, which its size agrees with. A stream is left at its start.
+    """The header of an `.npy` file whose size agrees with it. A stream is left at its start.
 
-    source: path, URL, or a stream that can seek. Raises DataError for any other file.
+    source: path, URL, or a stream that can seek. Raises DataError for a file that is not such a file.
     """
     with _opened(source, where) as (stream, place), _refusing(place, "npy"):
         size = _size(stream)
@@ -48,7 +48,7 @@ def check_npy(source: str | IO[bytes], where: str = "") -> ArrayHeader:
 
 
 def check_npz(source: str | IO[bytes], where: str = "") -> dict[str, ArrayHeader]:
-    """What every array of an `.npz` file declares, by name, which its members' sizes agree with; as `check_npy`."""
+    """The headers of all arrays of an `.npz` file by name; each agrees with the size of its member. As `check_npy`."""
     with _opened(source, where) as (stream, place), _refusing(place, "npz"):
         size = _size(stream)
         with zipfile.ZipFile(stream) as archive:
@@ -66,7 +66,8 @@ def read_npy(source: str | IO[bytes], where: str = "") -> np.ndarray:
     with _opened(source, where) as (stream, place):
         check_npy(stream, place)
         with _refusing(place, "npy"):
-            return np.load(stream, allow_pickle=False)
+            array: np.ndarray = np.load(stream, allow_pickle=False)
+            return array
 
 
 def read_npz(source: str | IO[bytes], where: str = "") -> dict[str, np.ndarray]:
@@ -78,7 +79,7 @@ def read_npz(source: str | IO[bytes], where: str = "") -> dict[str, np.ndarray]:
 
 
 def _check_members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
-    """The members by the names of their arrays; ValueError where one is encrypted, twice there or too large."""
+    """The members by the names of their arrays. Raises ValueError where one is encrypted, duplicate or too large."""
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         name = info.filename.removesuffix(NPY)
@@ -100,10 +101,10 @@ def _check_members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.Zip
 
 
 def _read_header(stream: IO[bytes], size: int) -> ArrayHeader:
-    """The header of an array at the start of a stream, whose numbers take all that is left of `size` bytes."""
+    """The header of an array at the start of a stream of `size` bytes; the numbers must fill the rest exactly."""
     version = np.lib.format.read_magic(stream)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of files that Python 2 wrote; numpy says so again when it reads them
+        warnings.simplefilter("ignore")  # about files that Python 2 wrote; numpy warns again when it reads them
         if version == (1, 0):
             shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
         elif version in ((2, 0), (3, 0)):  # they differ in the encoding of field names, and there are none
@@ -138,18 +139,20 @@ def _opened(source: str | IO[bytes], where: str) -> Iterator[tuple[IO[bytes], st
 
 @contextlib.contextmanager
 def _refusing(where: str, kind: str) -> Iterator[None]:
+    """Turn every exception inside the block into a DataError that names the file."""
     try:
         yield
     except DataError:
         raise
     except FileNotFoundError as error:
         raise DataError("there is no such file", where=where, fix="check the path") from error
-    except Exception as error:  # zip, zlib and Python's own parser, which numpy asks, raise a dozen kinds
+    except Exception as error:  # zip, zlib and Python's parser, which numpy calls, raise many kinds
         why = str(error)[:300] or type(error).__name__
         raise DataError(f"this is not a readable {kind} file", where=where, why=why, fix=FIX) from error
 
 
 def _size(stream: Any) -> int:
-    size = stream.seek(0, io.SEEK_END)
+    """The bytes of a stream, which is left at its start."""
+    size = int(stream.seek(0, io.SEEK_END))
     stream.seek(0)
     return size

@@ -1,6 +1,6 @@
-"""What the operating system or a remote store refuses, in words: one table from error numbers to errors that teach.
+"""Errors of the operating system and of remote stores, explained: one table from error numbers to messages.
 
-Opens nothing and imports nothing heavy: `files`, `cluster` and `cli` hand their exceptions in.
+Holds no files and imports nothing heavy: `files`, `cluster` and `cli` hand their exceptions in.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from xpipe.errors import ConfigError, ResourceError, XpipeError
 
 AGAIN = "then give the same command again"
+ACCOUNT = "check the address, the network, and that this machine has credentials for {protocol}://"
 # error number -> (what happened, what to try)
 REASONS: dict[int, tuple[str, str]] = {
     errno.ENOSPC: ("the disk is full", f"free some space, {AGAIN}"),
@@ -66,14 +67,14 @@ EXTRAS = {
     **dict.fromkeys(("http", "https"), "pip install aiohttp"),
     **dict.fromkeys(("ssh", "sftp"), "pip install paramiko"),
 }
-# packages that speak to remote stores: whatever they raise is about the network, the account or the bucket
+# clients of remote stores: every error of theirs is about the network, the account or the bucket
 CLIENTS = ("aiobotocore", "aiohttp", "azure", "adlfs", "boto3", "botocore", "gcsfs", "google", "paramiko", "s3fs")
 
 
 def explain_os_error(error: OSError, path: str = "") -> ResourceError:
-    """The user's view of an OSError. `path` is the file as the user knows it; else the error's own is named."""
+    """An OSError as an error for the user. `path` is the file as the user knows it, by default that of the error."""
     number = error.errno
-    if number is None:  # raised by a library that knows the kind alone
+    if number is None:  # raised by a library that sets only the class
         number = next((of_kind for kind, of_kind in KINDS.items() if isinstance(error, kind)), None)
     what, fix = REASONS.get(number or 0, ("the system refuses to read or write", f"look at the reason, {AGAIN}"))
     where = shown_path(path or error.filename or "") or _compiler_cache(error)
@@ -81,7 +82,7 @@ def explain_os_error(error: OSError, path: str = "") -> ResourceError:
 
 
 def _compiler_cache(error: OSError) -> str:
-    """Numba does not say which file it was writing; the folder is the user's to choose."""
+    """How to name numba's cache, if the error comes from it: numba does not say which file it was writing."""
     frame = error.__traceback__
     while frame is not None:
         if frame.tb_frame.f_code.co_filename.replace("\\", "/").endswith("numba/core/caching.py"):
@@ -91,6 +92,7 @@ def _compiler_cache(error: OSError) -> str:
 
 
 def reason_of(error: OSError) -> str:
+    """The reason of an OSError on one line."""
     text = " ".join(str(error).split())
     if error.errno is not None and error.strerror:
         text = f"{error.strerror} ({errno.errorcode.get(error.errno, error.errno)})"
@@ -107,9 +109,10 @@ def shown_path(path: object) -> str:
 
 @contextlib.contextmanager
 def explained(path: str, own: str | None = None) -> Iterator[None]:
-    """Make an OSError inside the block one that names `path`.
+    """Turn an OSError inside the block into an error that names `path`.
 
-    own: a name of ours (a temporary file) which the user must not see; other files keep theirs.
+    own: a temporary file that `path` is written through; the user sees `path` instead. Errors about other files keep
+    the names of these.
     """
     try:
         yield
@@ -120,10 +123,10 @@ def explained(path: str, own: str | None = None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def explained_remote(url: str, *, opening: bool = False) -> Iterator[None]:
-    """Make what a remote store's client raises inside the block an error that names the URL.
+    """Turn an error of a remote store's client inside the block into an error that names the URL.
 
-    A FileNotFoundError stays one: callers ask whether files are there. opening: the client is just being made, so
-    a missing package or an unknown protocol shows here.
+    A FileNotFoundError stays one: callers ask whether files are there. opening: the client is being created, so that
+    a ValueError means a missing package or an unknown protocol.
     """
     protocol = url.partition("://")[0]
     try:
@@ -159,11 +162,8 @@ def explained_remote(url: str, *, opening: bool = False) -> Iterator[None]:
         ) from error
 
 
-ACCOUNT = "check the address, the network, and that this machine has credentials for {protocol}://"
-
-
 def last_resort(error: BaseException) -> XpipeError | None:
-    """The user's view of an exception that nobody explained; None where it is none of the system's."""
+    """An exception that nothing else explained, as an error for the user; None if the system is not its cause."""
     if isinstance(error, XpipeError):
         return error
     if isinstance(error, OSError):
@@ -188,9 +188,9 @@ def last_resort(error: BaseException) -> XpipeError | None:
 
 
 def written_number(error: BaseException) -> int | None:
-    """The error number of libraries written in Rust or C++, which have it only in their text, or in what caused them.
+    """The error number in the text of an exception or of its causes; None if there is none.
 
-    `I/O error: File too large (os error 27)`, `[errno 27] File too large`.
+    Libraries written in Rust or C++ have it only there: `File too large (os error 27)`, `[errno 27] File too large`.
     """
     import re
 

@@ -1,6 +1,6 @@
-"""A folder of this user alone, for locks of remote folders and for compiled kernels: others can neither read nor plant.
+"""A folder that only this user can read and write, for locks of remote folders and for compiled kernels.
 
-Holds nothing of what is kept there.
+Holds nothing about what is kept there.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from xpipe.errors import ResourceError
 
 
 def private_folder() -> str:
-    """A folder that only this user can enter; made where it is not there.
+    """A folder that only this user can enter; created if it does not exist.
 
-    The temporary folder is everybody's: whoever makes `xpipe-<uid>` there before us could hand us kernels (pickles, so
-    code) or hold our locks. So a folder is taken only if it is a real one, ours, and closed to others; a folder that
-    others could write to before is not trusted with what it already holds.
-    Raises ResourceError where no place will do.
+    Everybody can write to the temporary folder. Whoever creates `xpipe-<uid>` there first could give us kernels
+    (pickles, so code) or hold our locks. So a folder is used only if it is a real folder, belongs to this user and is
+    closed to others. A folder that others could write to is refused, because of what it may already hold.
+    Raises ResourceError if no place is suitable.
     """
     refused = []
     for place in _places():
@@ -29,13 +29,14 @@ def private_folder() -> str:
             return place
         refused.append(f"{place}: {why}")
     raise ResourceError(
-        "there is no folder that is this user's alone",
+        "there is no folder that only this user can write to",
         why="; ".join(refused),
         fix="remove what is there, or set TMPDIR to a folder of yours",
     )
 
 
 def _places() -> Iterator[str]:
+    """The folders to try, best first."""
     name = f"xpipe-{os.geteuid()}"
     yield os.path.join(tempfile.gettempdir(), name)
     if os.environ.get("XDG_RUNTIME_DIR"):
@@ -46,7 +47,7 @@ def _places() -> Iterator[str]:
 
 
 def _refusal(folder: str) -> str:
-    """Why a folder will not do ("" when it will)."""
+    """Why a folder cannot be used; "" if it can."""
     try:
         os.makedirs(os.path.dirname(folder), exist_ok=True)
         with contextlib.suppress(FileExistsError):

@@ -1,4 +1,4 @@
-"""The header of a safetensors file: read within bounds and checked before anything it declares is believed.
+"""The header of a safetensors file, read within bounds and checked before anything it declares is used.
 
 Holds no tensors and needs no torch. The format: 8 bytes of header length (little-endian), a JSON header that names each
 tensor's type, shape and bytes, then those bytes, back to back.
@@ -26,16 +26,18 @@ BITS = {
 
 
 class _Tensor(TypedDict):
+    """One tensor in the header."""
+
     dtype: str
     shape: Annotated[list[Count], Field(max_length=MOST_DIMENSIONS)]
     data_offsets: Annotated[list[Count], Field(min_length=2, max_length=2)]
 
 
-_Found = dict[str, _Tensor | dict[str, str]]  # the texts: metadata
+_Found = dict[str, _Tensor | dict[str, str]]  # dict[str, str]: the metadata
 
 
 class TensorPlace(NamedTuple):
-    """What a header says of one tensor. begin, end: its bytes, counted from the start of the file."""
+    """What a header says about one tensor. begin, end: its bytes, counted from the start of the file."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -53,8 +55,8 @@ class Header(NamedTuple):
 def read_header(stream: IO[bytes], size: int, *, where: str, fix: str = "") -> Header:
     """The header of a file of `size` bytes, from a stream at its start.
 
-    Every tensor's shape and type fit its bytes; the tensors' bytes follow each other without overlap or hole up to the
-    end of the file. where: the file's name, for errors. Raises DataError for any other file.
+    The shape and type of every tensor fit its bytes. The bytes of the tensors follow each other without overlap or gap
+    up to the end of the file. where: the file's name, for errors. Raises DataError for any other file.
     """
 
     def refuse(why: str) -> DataError:
@@ -73,24 +75,32 @@ def read_header(stream: IO[bytes], size: int, *, where: str, fix: str = "") -> H
     metadata = found.pop(METADATA, {})
     if not all(isinstance(value, str) for value in metadata.values()):
         raise refuse("its metadata are not texts")
-    begin, places = 8 + length, {}
+    try:
+        return Header(_checked_places(found, 8 + length, size), metadata)
+    except ValueError as error:
+        raise refuse(str(error)) from None
+
+
+def _checked_places(found: dict[str, Any], begin: int, size: int) -> dict[str, TensorPlace]:
+    """Where each tensor is; their bytes go from `begin` to `size`. Raises ValueError where they do not fit."""
+    places = {}
     for name, tensor in found.items():
-        if not isinstance(tensor.get("shape"), list):  # only texts: metadata under another name
-            raise refuse(f"{name[:80]!r} is not a tensor")
+        if not isinstance(tensor.get("shape"), list):  # metadata under another name has texts only
+            raise ValueError(f"{name[:80]!r} is not a tensor")
         kind, shape = tensor["dtype"], tuple(tensor["shape"])
         first, last = (begin + offset for offset in tensor["data_offsets"])
         if kind not in BITS:
-            raise refuse(f"tensor {name[:80]!r} has the unknown type {kind[:80]!r}")
+            raise ValueError(f"tensor {name[:80]!r} has the unknown type {kind[:80]!r}")
         if not first <= last <= size or math.prod(shape) * BITS[kind] != 8 * (last - first):
-            raise refuse(
+            raise ValueError(
                 f"tensor {name[:80]!r}: bytes {first - begin}..{last - begin} cannot hold {list(shape)} {kind}"
             )
         places[name] = TensorPlace(kind, shape, first, last)
     ordered = sorted((place.begin, place.end) for place in places.values())
     ends = [begin, *(end for _, end in ordered)]
     if any(first != end for (first, _), end in zip(ordered, ends, strict=False)) or ends[-1] != size:
-        raise refuse("its tensors overlap, or leave bytes of the file to nobody")
-    return Header(places, metadata)
+        raise ValueError("its tensors overlap, or do not fill the file")
+    return places
 
 
 def parse_header(content: bytes, *, where: str, fix: str = "") -> Header:

@@ -1,6 +1,6 @@
-"""The CSR rules every room relies on: sorted unique int32 indices, finite float32 values, int64 indptr in kernels.
+"""The CSR rules of every room: sorted unique int32 indices, finite float32 values, int64 indptr in kernels.
 
-Holds no file reading and no algorithm of a paper.
+Holds no operations on rows (`sparse_rows`), no file reading and no algorithm of a paper.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ NORMS_AT_ONCE = 2048  # rows whose squares are in memory as float64
 
 
 class Triple(NamedTuple):
-    """Raw CSR arrays as kernels and files hold them: indptr int64, indices int32, values float32."""
+    """Raw CSR arrays as kernels and files hold them."""
 
-    indptr: np.ndarray
-    indices: np.ndarray
-    values: np.ndarray
+    indptr: np.ndarray  # int64
+    indices: np.ndarray  # int32
+    values: np.ndarray  # float32
 
     @property
     def n_rows(self) -> int:
+        """The number of rows."""
         return len(self.indptr) - 1
 
 
 def to_matrix(triple: Triple, n_columns: int) -> sp.csr_matrix:
-    """A scipy CSR matrix over the triple's arrays, without copying indices and values."""
+    """A scipy CSR matrix that shares the arrays of the triple where their types allow."""
     matrix = sp.csr_matrix((triple.n_rows, n_columns), dtype=np.float32)
     index = np.int32 if triple.indptr[-1] < 2**31 else np.int64  # scipy wants one integer type for both
     matrix.indptr = triple.indptr.astype(index, copy=False)
@@ -48,10 +49,10 @@ def to_triple(matrix: sp.csr_matrix) -> Triple:
     )
 
 
-def canonical(matrix, what: str = "matrix") -> sp.csr_matrix:
-    """CSR with sorted unique indices and finite float32 values.
+def canonical(matrix: sp.spmatrix, what: str = "matrix") -> sp.csr_matrix:
+    """The matrix as CSR with sorted unique indices and finite float32 values.
 
-    Raises DataError where entries are duplicated, out of range, or not finite as float32; `what` names the matrix.
+    Raises DataError where entries are duplicate, out of range, or not finite as float32; `what` names the matrix.
     """
     if not sp.issparse(matrix):
         raise DataError(
@@ -61,9 +62,19 @@ def canonical(matrix, what: str = "matrix") -> sp.csr_matrix:
     if matrix.dtype.kind not in "fiub":
         raise DataError(f"{what} must hold real numbers, not {matrix.dtype}", fix="matrix.astype(np.float32)")
     csr = sp.csr_matrix(matrix)
-    n_columns = csr.shape[1]
-    if matrix.format == "coo" and csr.nnz < matrix.nnz:  # scipy added entries up on the way
+    if matrix.format == "coo" and csr.nnz < matrix.nnz:  # scipy has added up duplicate entries
         raise _twice(what, *_first_twin(matrix.tocoo()))
+    _check_structure(csr, what)
+    if not csr.has_sorted_indices:
+        csr = csr.sorted_indices()
+    _check_unique(csr, what)
+    indptr, indices = csr.indptr.astype(np.int64), csr.indices.astype(np.int32, copy=False)
+    return to_matrix(Triple(indptr, indices, _finite_values(csr, what)), csr.shape[1])
+
+
+def _check_structure(csr: sp.csr_matrix, what: str) -> None:
+    """Raise DataError unless row pointers ascend and column indices are in range."""
+    n_columns = csr.shape[1]
     if len(csr.indptr) and (np.diff(csr.indptr) < 0).any():
         raise DataError(f"{what} has row pointers that go down", fix="rebuild the matrix from its entries")
     if n_columns >= 2**31:
@@ -72,31 +83,40 @@ def canonical(matrix, what: str = "matrix") -> sp.csr_matrix:
         raise DataError(
             f"{what} has a column index outside 0..{n_columns - 1}", fix="rebuild the matrix with its true shape"
         )
-    if not csr.has_sorted_indices:
-        csr = csr.sorted_indices()
+
+
+def _check_unique(csr: sp.csr_matrix, what: str) -> None:
+    """Raise DataError where a row with sorted indices has one of them twice."""
     step = np.diff(csr.indices)
     step_inside_row = np.ones(len(step), dtype=bool)
     ends = csr.indptr[1:-1]
     step_inside_row[ends[(ends > 0) & (ends < csr.nnz)] - 1] = False
     twice = np.flatnonzero((step == 0) & step_inside_row)
     if len(twice):
-        row = int(np.searchsorted(csr.indptr, twice[0], side="right") - 1)
-        raise _twice(what, row, int(csr.indices[twice[0]]))
+        raise _twice(what, _row_of_entry(csr, twice[0]), int(csr.indices[twice[0]]))
+
+
+def _finite_values(csr: sp.csr_matrix, what: str) -> np.ndarray:
+    """The values as float32. Raises DataError where one is not finite."""
     with np.errstate(over="ignore"):
-        values = csr.data.astype(np.float32, copy=False)
+        values: np.ndarray = csr.data.astype(np.float32, copy=False)
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
-        row = int(np.searchsorted(csr.indptr, bad[0], side="right") - 1)
         raise DataError(
             f"{what} has a value that is not finite as float32: {csr.data[bad[0]]}",
-            where=f"row {row}, column {int(csr.indices[bad[0]])}",
+            where=f"row {_row_of_entry(csr, bad[0])}, column {int(csr.indices[bad[0]])}",
             fix="replace or drop it before reading",
         )
-    return to_matrix(Triple(csr.indptr.astype(np.int64), csr.indices.astype(np.int32, copy=False), values), n_columns)
+    return values
+
+
+def _row_of_entry(csr: sp.csr_matrix, entry: int) -> int:
+    """The row that an entry is in."""
+    return int(np.searchsorted(csr.indptr, entry, side="right") - 1)
 
 
 def _first_twin(coo: sp.coo_matrix) -> tuple[int, int]:
-    """(row, column) of the first entry that is there twice."""
+    """(row, column) of the first duplicate entry."""
     order = np.lexsort((coo.col, coo.row))
     row, column = coo.row[order], coo.col[order]
     first = np.flatnonzero((row[1:] == row[:-1]) & (column[1:] == column[:-1]))[0]
@@ -104,6 +124,7 @@ def _first_twin(coo: sp.coo_matrix) -> tuple[int, int]:
 
 
 def _twice(what: str, row: int, column: int) -> DataError:
+    """The error about a duplicate entry."""
     return DataError(
         f"{what} has an entry twice",
         where=f"row {row}, column {column}",
@@ -138,18 +159,12 @@ def check_shapes(
         )
 
 
-def without_columns(triple: Triple, columns: np.ndarray) -> Triple:
-    """The rows without the entries of some columns."""
-    keep = ~np.isin(triple.indices, columns)
-    before = np.concatenate([[0], np.cumsum(keep)])
-    return Triple(before[triple.indptr].astype(np.int64), triple.indices[keep], triple.values[keep])
-
-
 def row_norms(triple: Triple) -> np.ndarray:
     """L2 norm of each row in float64; 0 for rows without entries."""
     norms = np.zeros(triple.n_rows)
     filled = np.flatnonzero(triple.indptr[1:] > triple.indptr[:-1])
-    for first in range(0, len(filled), NORMS_AT_ONCE):  # reduceat would give an empty row its neighbour's first value
+    # only filled rows: reduceat would give an empty row the first value of the next one
+    for first in range(0, len(filled), NORMS_AT_ONCE):
         rows = filled[first : first + NORMS_AT_ONCE]
         start, stop = triple.indptr[rows[0]], triple.indptr[rows[-1] + 1]
         squares = np.square(triple.values[start:stop], dtype=np.float64)
@@ -158,7 +173,7 @@ def row_norms(triple: Triple) -> np.ndarray:
 
 
 def normalise_rows(triple: Triple) -> Triple:
-    """Rows scaled to length 1 (rows of zeros stay); computed in float64, so the order of work changes nothing."""
+    """Rows scaled to length 1; rows of zeros stay. Each row is computed alone, in float64: the cut changes nothing."""
     norms = row_norms(triple)
     scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
     values = triple.values.astype(np.float64) * np.repeat(scale, np.diff(triple.indptr))
@@ -166,7 +181,7 @@ def normalise_rows(triple: Triple) -> Triple:
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """A view that cannot be written: mapped files are such, and one kind of array means one compiled kernel."""
+    """A view that cannot be written. Mapped files give such arrays, and one kind of array means one compiled kernel."""
     view = array.view()
     view.flags.writeable = False
     return view

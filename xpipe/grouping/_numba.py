@@ -1,7 +1,7 @@
 """Kernels of `clustering`: balanced spherical k-means of the rows of a node, for a range of nodes of one level.
 
-Holds no validation and no threads. A node's work touches its rows only, never all features: sums are cleared through
-the entries of the rows, and the length of a sum comes from the products its rows have with it.
+Holds no validation and no threads. The work of a node touches the entries of its rows only, never all features: sums
+are cleared through these entries, and the length of a sum comes from the products of its rows with it.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from typing import NamedTuple
 import numpy as np
 
 from xpipe.ground.accelerate import jit
+from xpipe.grouping._balance_numba import assign_balanced
 
-NOISE_BYTES = 32  # random bytes a row has: the upper half of each chooses a coordinate of its block, the lower a value
+NOISE_BYTES = 32  # random bytes per row: the upper half of each chooses a coordinate of its block, the lower a value
 NOISE_BLOCK = 16
 NOISE_LEVELS = (2.0 * np.arange(16) - 15.0) / np.sqrt(85.0 * NOISE_BYTES)  # their mean square is 1 / NOISE_BYTES
-SWEEPS = 2  # over all pairs of children; two children need one
 SHIFT_11 = np.uint64(11)
 UNIT = 2.0**-53
 
 
 class Vectors(NamedTuple):
-    """The vectors that are clustered: CSR rows times `scales`, and `noise` times what their random bytes stand for."""
+    """The vectors that are clustered: CSR rows times `scales`, plus `noise` times the values of their random bytes."""
 
     indptr: np.ndarray  # int64
     indices: np.ndarray  # int32
     values: np.ndarray  # float32
     scales: np.ndarray  # float64
-    noise_bytes: np.ndarray  # rows x NOISE_BYTES, uint8; without rows where there is no noise
+    noise_bytes: np.ndarray  # uint8 [n_rows, NOISE_BYTES]; no rows where there is no noise
     noise: float
 
 
@@ -56,7 +56,7 @@ def add_row(vectors, row, weight, child, sums, noise_sums):
 @jit
 def multiply_row(vectors, row, first, last, sums, noise_sums, products):
     """Products of a unit row and its noise with the sums of the children first..last-1."""
-    if last - first == 2:  # the same sums in the same order as below, twice as fast
+    if last - first == 2:  # the same additions in the same order as below, twice as fast
         one = 0.0
         two = 0.0
         for entry in range(vectors.indptr[row], vectors.indptr[row + 1]):
@@ -84,7 +84,7 @@ def multiply_row(vectors, row, first, last, sums, noise_sums, products):
 
 @jit
 def clear_sums(vectors, rows, sums, noise_sums):
-    """Zero again what the rows have touched."""
+    """Set the sums of all features of the rows back to 0."""
     for row in rows:
         for entry in range(vectors.indptr[row], vectors.indptr[row + 1]):
             sums[vectors.indices[entry], :] = 0.0
@@ -95,7 +95,7 @@ def clear_sums(vectors, rows, sums, noise_sums):
 
 @jit
 def draw_position(weights, bits):
-    """A position with a chance in proportion to its weight; any position where all weights are zero."""
+    """A random position, with a chance in proportion to its weight; where all weights are 0, any position."""
     total = 0.0
     for weight in weights:
         total += weight
@@ -117,7 +117,7 @@ def draw_position(weights, bits):
 def score_seeds(vectors, rows, draws, sums, noise_sums, scores):
     """k-means++ on the sphere: a row becomes the next seed with a chance of 1 - its cosine with the nearest seed.
 
-    Fills `scores`, the products of all rows with each unit seed. Rows without length are no seeds.
+    Fills `scores`, the products of all rows with each unit seed. Rows of zeros do not become seeds.
     """
     n_rows, arity = scores.shape
     nearest = np.full(n_rows, -1.0)
@@ -149,78 +149,10 @@ def score_seeds(vectors, rows, draws, sums, noise_sums, scores):
 
 
 @jit
-def split_pair(scores, one, two, starts, members):
-    """Share the members of two children again: those that gain most by being in the first go there, ties in order.
-
-    members[starts[c] : starts[c + 1]] are the positions in child c, ascending; they stay so. Gives whether any changed.
-    """
-    at_one, end_one = starts[one], starts[one + 1]
-    at_two, end_two = starts[two], starts[two + 1]
-    n_one, n_both = end_one - at_one, end_one - at_one + end_two - at_two
-    if n_one in (0, n_both):
-        return False
-    both = np.empty(n_both, np.int64)
-    gains = np.empty(n_both)
-    for place in range(n_both):
-        if at_two == end_two or (at_one < end_one and members[at_one] < members[at_two]):
-            position = members[at_one]
-            at_one += 1
-        else:
-            position = members[at_two]
-            at_two += 1
-        both[place] = position
-        gains[place] = scores[position, one] - scores[position, two]
-    limit = np.partition(gains, n_both - n_one)[n_both - n_one]
-    equal = n_one  # how many of those at the limit go to the first
-    for gain in gains:
-        if gain > limit:
-            equal -= 1
-    at_one, at_two = starts[one], starts[two]
-    changed = False
-    for place in range(n_both):
-        in_one = gains[place] > limit
-        if gains[place] == limit and equal > 0:
-            in_one = True
-            equal -= 1
-        if in_one:
-            changed |= members[at_one] != both[place]
-            members[at_one] = both[place]
-            at_one += 1
-        else:
-            members[at_two] = both[place]
-            at_two += 1
-    return changed
-
-
-@jit
-def assign_balanced(scores, starts, assigned):
-    """Better an assignment without changing sizes: pairs of children share their members again until none changes.
-
-    The sum of the scores never falls. With two children one sweep gives the best assignment there is.
-    """
-    arity = len(starts) - 1
-    members = np.empty(len(assigned), np.int64)
-    free = starts[:-1].copy()
-    for position in range(len(assigned)):
-        members[free[assigned[position]]] = position
-        free[assigned[position]] += 1
-    for _ in range(SWEEPS):
-        changed = False
-        for one in range(arity):
-            for two in range(one + 1, arity):
-                changed |= split_pair(scores, one, two, starts, members)
-        if not changed or arity == 2:
-            break
-    for child in range(arity):
-        for place in range(starts[child], starts[child + 1]):
-            assigned[members[place]] = child
-
-
-@jit
 def split_rows(vectors, rows, draws, rounds, starts, sums, noise_sums, assigned):
-    """Balanced spherical k-means of some rows; fills `assigned`, starts[c + 1] - starts[c] rows in child c.
+    """Balanced spherical k-means of some rows: fills `assigned` with starts[c + 1] - starts[c] rows in child c.
 
-    The sums are zero before and after.
+    The sums must be 0 before, and are 0 after.
     """
     n_rows = len(rows)
     arity = len(starts) - 1
@@ -240,7 +172,7 @@ def split_rows(vectors, rows, draws, rounds, starts, sums, noise_sums, assigned)
         for position in range(n_rows):
             multiply_row(vectors, rows[position], 0, arity, sums, noise_sums, scores[position])
             squares[assigned[position]] += scores[position, assigned[position]]
-        for child in range(arity):  # its rows' products with a sum add up to the square of its length
+        for child in range(arity):  # the products of a child's rows with its sum add up to the square of its length
             scale = 1.0 / np.sqrt(squares[child]) if squares[child] > 1e-24 else 0.0
             for position in range(n_rows):
                 scores[position, child] *= scale

@@ -1,12 +1,13 @@
-"""Balanced spherical k-means of sparse rows, level by level: parts of almost equal size whose rows look alike.
+"""Balanced spherical k-means of sparse rows, level by level: parts of almost equal size whose rows are similar.
 
-Holds no groups and no labels: `grouping` and label trees use it. The arithmetic is `_clustering_numba`.
+Holds no groups and no labels: `groups` and label trees use it. The arithmetic is in `_numba` and `_balance_numba`.
 
-A node of the tree shares its rows among `arity` children whose sizes differ by at most one, hence all nodes of a level
-do. Seeds are chosen as in k-means++; then rounds alternate between (1) the sum of each child's unit rows, scaled to
-length 1, and (2) the assignment of rows to these centres that keeps the sizes: with two children the rows are split at
-the median of their score difference, with more every pair of children shares its rows again in that way. Neither step
-lowers the sum of the scores; a node is done when no row changes, or after `rounds`.
+A node of the tree divides its rows among `arity` children whose sizes differ by at most one; hence the sizes of all
+nodes of a level do. Seeds are chosen as in k-means++. Then rounds alternate between two steps: (1) the sum of each
+child's unit rows, scaled to length 1, becomes its centre; (2) rows are assigned to the centres without changing sizes.
+With two children, the rows are cut at the median of their score difference; with more, every pair of children is
+divided anew in this way. Neither step lowers the sum of the scores. A node is done when no row changes its child, or
+after `rounds`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,35 +24,41 @@ from xpipe.errors import ConfigError
 from xpipe.ground.machine import usable_cores
 from xpipe.ground.seeding import bit_generator
 from xpipe.ground.sparse import canonical, read_only, to_triple
+from xpipe.ground.sparse_rows import entry_rows, row_pointers
+
+if TYPE_CHECKING:
+    from xpipe.grouping._numba import Vectors
 
 ROUNDS = 30
 MOST_NOISE = 1e6  # parts are random long before
-TASKS_A_THREAD = 4  # nodes of a level differ in the rounds they need
+TASKS_PER_THREAD = 4  # nodes of a level differ in the rounds they need
 
 
 @dataclass(frozen=True)
 class Partition:
-    """A complete tree: level t has arity**t nodes, node i of it the rows order[bounds[t][i] : bounds[t][i + 1]].
+    """A complete tree of rows: level t has arity**t nodes.
 
-    order: every row once, int64, ascending inside a leaf. bounds: one int64 array a level, the root first. The
-    children of node i are the nodes i * arity to i * arity + arity - 1 of the next level.
+    Node i of level t has the rows order[bounds[t][i] : bounds[t][i + 1]]. Its children are the nodes i * arity to
+    i * arity + arity - 1 of the next level.
     """
 
-    order: np.ndarray
-    bounds: tuple[np.ndarray, ...]
+    order: np.ndarray  # int64: every row once, ascending inside a leaf
+    bounds: tuple[np.ndarray, ...]  # int64: one array per level, the root first
 
     @property
     def depth(self) -> int:
+        """Levels below the root."""
         return len(self.bounds) - 1
 
     @property
     def n_leaves(self) -> int:
+        """Nodes of the last level."""
         return len(self.bounds[-1]) - 1
 
     def leaf_of_row(self) -> np.ndarray:
         """The leaf each row is in, int64."""
         leaves = np.empty(len(self.order), dtype=np.int64)
-        leaves[self.order] = np.repeat(np.arange(self.n_leaves), np.diff(self.bounds[-1]))
+        leaves[self.order] = entry_rows(self.bounds[-1])
         return leaves
 
 
@@ -66,75 +74,135 @@ def balanced_partition(
     purpose: tuple[str | int, ...] = ("cluster",),
     threads: int | None = None,
 ) -> Partition:
-    """Cut rows into arity**depth leaves whose sizes differ by at most one, rows that look alike together.
+    """Cut rows into arity**depth leaves whose sizes differ by at most one, similar rows together.
 
-    X: rows x features; rows count as unit vectors, rows of zeros go where there is room. Give either `depth`, or
-    `max_leaf_size` for the least depth whose leaves have at most so many rows (some leaves are empty then, if there
-    are fewer rows than leaves). `noise` adds to every row, which has length 1, a random vector of about that length in
-    512 dimensions of its own, orthogonal to all features: 0 clusters the rows as they are, with growing noise first
-    the small nodes and then the large ones follow the noise, and far above 1 the leaves are random. No matrix is
-    densified for it. (seed, purpose) decides all randomness; the number of `threads` (default: the usable cores)
-    changes nothing. Ties are broken by row number.
+    Either `depth` or `max_leaf_size` must be given. Memory: X, about 100 + 10 * arity bytes per row, and 8 * arity
+    bytes per feature and thread. Time: non-zeros of X x depth x rounds.
 
-    Memory: X, some 100 + 10 * arity bytes a row, and 8 * arity bytes a feature and thread. Time: non-zeros of X x
-    depth x rounds. Raises ConfigError for parameters out of range and for more leaves than rows, DataError for a
-    matrix that breaks the CSR rules.
+    Parameters
+    ----------
+    X : scipy.sparse.csr_matrix of shape (n_rows, n_features)
+        Rows count as unit vectors; rows of zeros go where there is room.
+    depth : int, optional
+        Levels below the root.
+    max_leaf_size : int, optional
+        Takes the least depth whose leaves have at most so many rows. Some leaves are empty if there are fewer rows
+        than leaves.
+    arity : int
+        Children of a node.
+    seed : int
+        Together with `purpose`, decides all randomness.
+    noise : float
+        Adds to every row, which has length 1, a random vector of about this length in 512 dimensions of its own,
+        orthogonal to all features. 0 clusters the rows as they are. With growing noise, first the small nodes and then
+        the large ones follow the noise; far above 1 the leaves are random. No matrix is densified for it.
+    rounds : int
+        Rounds per node at most.
+    purpose : tuple of str and int
+        What the partition is for: another purpose gives other random numbers with the same seed.
+    threads : int, optional
+        By default one per usable core. It changes nothing in the result.
+
+    Returns
+    -------
+    Partition
+        The tree. Ties are broken by row number.
+
+    Raises
+    ------
+    ConfigError
+        A parameter is out of range, or there are more leaves than rows.
+    DataError
+        The matrix breaks the CSR rules.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from xpipe.grouping import balanced_partition
+    >>> X = sp.csr_matrix(np.repeat(np.eye(2, dtype=np.float32), 3, axis=0))
+    >>> halves = balanced_partition(X, depth=1)
+    >>> sorted(halves.order[:3].tolist()) in ([0, 1, 2], [3, 4, 5])
+    True
     """
-    from xpipe.grouping._numba import NOISE_BLOCK, NOISE_BYTES, Vectors, fill_scales, split_nodes
-
     X = canonical(X, "features")
     n_rows, n_features = X.shape
-    if arity < 2:
-        raise ConfigError(f"arity must be at least 2, got {arity}")
+    depth = _checked_depth(n_rows, depth, max_leaf_size, arity)
     if not 0.0 <= noise <= MOST_NOISE:
         raise ConfigError(f"noise must be a number from 0 to {MOST_NOISE:g}, got {noise}")
     if rounds < 0:
         raise ConfigError(f"rounds must be at least 0, got {rounds}")
-    if depth is not None and max_leaf_size is None:
-        check_depth(n_rows, depth, arity)
-    elif max_leaf_size is not None and depth is None:
-        depth = _depth_of(n_rows, max_leaf_size, arity)
-    else:
-        raise ConfigError("either depth or max_leaf_size must be given, and not both")
-    indptr, indices, values = to_triple(X)
-    scales = np.empty(n_rows)
-    fill_scales(read_only(indptr), read_only(values), scales)
-    words = bit_generator(seed, *purpose, "noise").random_raw(n_rows * NOISE_BYTES // 8 if noise else 0)
-    noise_bytes = words.astype("<u8", copy=False).view(np.uint8).reshape(-1, NOISE_BYTES)
-    vectors = Vectors(
-        read_only(indptr), read_only(indices), read_only(values), read_only(scales), read_only(noise_bytes),
-        float(noise),
-    )  # fmt: skip
+    vectors = _make_vectors(X, noise, seed, purpose)
     threads = threads or usable_cores()
-
     order = np.arange(n_rows, dtype=np.int64)
     levels = [np.array([0, n_rows], dtype=np.int64)]
     with ThreadPoolExecutor(threads, thread_name_prefix="xpipe-cluster") as pool:
         for level in range(depth):
-            bounds = levels[-1]
-            n_nodes = len(bounds) - 1
+            n_nodes = len(levels[-1]) - 1
             draws = bit_generator(seed, *purpose, level).random_raw(n_nodes * arity).reshape(n_nodes, arity)
-            levels.append(_cut(bounds, arity))
-            next_bounds = levels[-1]
-
-            def split(first, last, bounds=bounds, next_bounds=next_bounds, draws=draws):
-                sums, noise_sums = np.zeros((n_features, arity)), np.zeros((NOISE_BYTES * NOISE_BLOCK, arity))
-                split_nodes(vectors, order, bounds, next_bounds, draws, rounds, sums, noise_sums, first, last)
-
-            cuts = np.unique(np.linspace(0, n_nodes, TASKS_A_THREAD * threads + 1).astype(np.int64))
+            levels.append(_cut(levels[-1], arity))
+            split = _LevelSplit(vectors, n_features, order, levels[-2], levels[-1], draws, rounds)
+            cuts = np.unique(np.linspace(0, n_nodes, TASKS_PER_THREAD * threads + 1).astype(np.int64))
             for task in [pool.submit(split, first, last) for first, last in pairwise(cuts)]:
                 task.result()
     return Partition(order, tuple(levels))
 
 
-def _cut(bounds: np.ndarray, arity: int) -> np.ndarray:
-    """Bounds of the children: each node cut into `arity` sizes that differ by at most one, the larger ones first.
+def _checked_depth(n_rows: int, depth: int | None, max_leaf_size: int | None, arity: int) -> int:
+    """The depth that was asked for, directly or by the size of leaves. Raises ConfigError."""
+    if arity < 2:
+        raise ConfigError(f"arity must be at least 2, got {arity}")
+    if depth is not None and max_leaf_size is None:
+        check_depth(n_rows, depth, arity)
+        return depth
+    if max_leaf_size is not None and depth is None:
+        return _depth_of(n_rows, max_leaf_size, arity)
+    raise ConfigError("either depth or max_leaf_size must be given, and not both")
 
-    Floors of floors are floors, ceilings of ceilings are ceilings: so a whole level differs by at most one.
+
+def _make_vectors(X: sp.csr_matrix, noise: float, seed: int, purpose: tuple[str | int, ...]) -> Vectors:
+    """The rows, their scales and their random bytes, as the kernels take them."""
+    from xpipe.grouping._numba import NOISE_BYTES, Vectors, fill_scales
+
+    indptr, indices, values = map(read_only, to_triple(X))
+    scales = np.empty(X.shape[0])
+    fill_scales(indptr, values, scales)
+    words = bit_generator(seed, *purpose, "noise").random_raw(X.shape[0] * NOISE_BYTES // 8 if noise else 0)
+    noise_bytes = words.astype("<u8", copy=False).view(np.uint8).reshape(-1, NOISE_BYTES)
+    return Vectors(indptr, indices, values, read_only(scales), read_only(noise_bytes), float(noise))
+
+
+@dataclass(frozen=True)
+class _LevelSplit:
+    """The work of one level: called with a range of its nodes, it reorders their rows in `order`, child by child."""
+
+    vectors: Vectors
+    n_features: int
+    order: np.ndarray
+    bounds: np.ndarray
+    next_bounds: np.ndarray
+    draws: np.ndarray
+    rounds: int
+
+    def __call__(self, first: int, last: int) -> None:
+        """Split the nodes first to last - 1."""
+        from xpipe.grouping._numba import NOISE_BLOCK, NOISE_BYTES, split_nodes
+
+        arity = self.draws.shape[1]
+        sums, noise_sums = np.zeros((self.n_features, arity)), np.zeros((NOISE_BYTES * NOISE_BLOCK, arity))
+        split_nodes(
+            self.vectors, self.order, self.bounds, self.next_bounds, self.draws, self.rounds, sums, noise_sums,
+            first, last,
+        )  # fmt: skip
+
+
+def _cut(bounds: np.ndarray, arity: int) -> np.ndarray:
+    """Bounds of the children, int64: each node is cut into `arity` sizes that differ by at most one, larger ones first.
+
+    Floors of floors are floors, and ceilings of ceilings are ceilings, so all sizes of a level differ by at most one.
     """
     sizes, rest = np.divmod(np.diff(bounds), arity)
     children = sizes[:, None] + (np.arange(arity) < rest[:, None])
-    return np.concatenate([[0], np.cumsum(children)]).astype(np.int64)
+    return row_pointers(children.ravel())
 
 
 def check_depth(n_rows: int, depth: int, arity: int = 2) -> None:
@@ -153,6 +221,7 @@ def check_depth(n_rows: int, depth: int, arity: int = 2) -> None:
 
 
 def _depth_of(n_rows: int, max_leaf_size: int, arity: int) -> int:
+    """The least depth whose leaves have at most max_leaf_size rows."""
     if max_leaf_size < 1:
         raise ConfigError(f"max_leaf_size must be at least 1, got {max_leaf_size}")
     depth = 0

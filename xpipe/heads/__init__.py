@@ -1,7 +1,7 @@
-"""Output layers for PyTorch that can say what labels need: BSL, DFT, LML, quasibinary, MIML, their losses and training.
+"""Output layers for PyTorch and their training: BSL, DFT, LML, quasibinary, softmax, binary, MIML, and their losses.
 
-Holds nothing of its own: public names are imported on first use, so that `import xpipe.heads` is instant and needs no
-PyTorch. Every head takes float [batch, in_dim] behind any encoder:
+Holds nothing of its own: the names that `__init__.pyi` lists are imported on first use, so that `import xpipe.heads`
+needs no PyTorch. Every head takes float [batch, in_dim] behind any encoder:
 
     head = DFT(in_dim=300, n_labels=3993, k=25, slack=50)
     logits = head(x)                                        # [batch, n_labels]
@@ -15,47 +15,18 @@ from __future__ import annotations
 from typing import Any
 
 from xpipe.errors import ConfigError
-from xpipe.ground.lazy import public_name
+from xpipe.ground.lazy import public_names
 
-PUBLIC = {
-    "Targets": "targets",
-    "BSL": "bsl",
-    "DFT": "dft",
-    "LML": "lml",
-    "lml_projection": "lml",
-    "Binary": "linear",
-    "Softmax": "linear",
-    "Quasibinary": "linear",
-    "LMLHead": "linear",
-    "DeepMIML": "miml",
-    "CoAttentionMIML": "miml",
-    "bce_loss": "losses",
-    "softmax_loss": "losses",
-    "topk_entropy_loss": "losses",
-    "lml_loss": "losses",
-    "quasibinary_loss": "losses",
-    "make_head": "storing",
-    "load_head": "storing",
-    "ParquetBatches": "batches",
-    "Batch": "batches",
-    "matrix_batches": "batches",
-    "SparseEncoder": "encoder",
-    "HeadModel": "model",
-    "TrainOptions": "options",
-    "train_head": "training",
-}
+_public_name, __dir__, __all__ = public_names(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
+    """A public name. Raises ConfigError where PyTorch is not installed."""
     try:
-        return public_name(__name__, PUBLIC, name)
+        return _public_name(name)
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "safetensors"):
             raise
         raise ConfigError(
             "heads need PyTorch", why=f"{error.name} is not installed", fix="pip install 'xpipe[heads]'"
         ) from error
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *PUBLIC])

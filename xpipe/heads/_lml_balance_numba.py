@@ -1,8 +1,8 @@
-"""Kernels of what the LML loss needs of the projection: the root nu and the weights y (1 - y), one row at a time.
+"""Kernels for the LML loss: the root nu of the projection and the weights y (1 - y), one row at a time.
 
-Hold no validation and no threads. Where a row saturates, sum(y) = k says nothing more about nu: all y are 0 or 1 as far
-as float32 goes. What the labels above 1/2 lack of 1 and what the others have are small numbers that float32 holds well:
-at the root they balance, and their logarithms are almost straight lines in nu.
+Hold no validation and no threads. Where a row saturates, all y round to 0 or 1 in float32, and sum(y) = k no longer
+determines nu. But 1 - y of the labels above 1/2 and y of the others are small numbers that float32 holds well. Their
+sums are equal at the root, and the logarithms of these sums are almost linear in nu.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from xpipe.ground.accelerate import jit, jit_sums
 from xpipe.heads._lml_numba import BLOCK, FAR, LANES, SOLVED, UNSOLVED, fill_exponentials, find_root, find_start
 
 PASSES = 16
-NEAR = 1e-6  # a step of nu that changes no weight by more than that share of it
-LONGEST = 20.0  # a step
-LEAST = 1e-10  # of the sum of weights: logits that far from -nu lose digits when nu is added in float32
+NEAR = 1e-6  # a step of nu this small changes no weight by more than this, relatively
+LONGEST = 20.0  # longest step
+LEAST = 1e-10  # least sum of weights: logits further from -nu lose digits when nu is added in float32
 
 NOTHING, ONE = np.float32(0), np.float32(1)
 
 
 @jit
 def balance_rows(first, last, x, k, sign, weights, sums, nu, status):
-    """weights [rows, n] = y (1 - y), sums [rows] of them, nu [rows] of y = sigmoid(sign * x + nu) with sum k.
+    """Fill weights [rows, n] = y (1 - y), their sums [rows], and nu [rows], for y = sigmoid(sign * x + nu) with sum k.
 
-    k is at most n / 2. UNSOLVED rows need other means.
+    k is at most n / 2. Rows with status UNSOLVED must be solved in another way.
     """
     n = x.shape[1]
     exponentials, lanes = np.empty(n, dtype=np.float32), np.empty(LANES, dtype=np.float32)
@@ -45,9 +45,9 @@ def balance_rows(first, last, x, k, sign, weights, sums, nu, status):
 
 @jit
 def balance_row(e, k, at, weights):
-    """(nu - nu_0, sum of the weights, status): Newton's steps on the logarithms of both sides, from a root of sum(y)
+    """(nu - nu_0, sum of the weights, status), by Newton steps on the logarithms of both sums.
 
-    that may be one of many.
+    at: where to begin, a root of sum(y) = k, which may be one of many.
     """
     for _ in range(PASSES):
         if not abs(at) < FAR:
@@ -67,10 +67,10 @@ def balance_row(e, k, at, weights):
 
 @jit
 def fill_balance(e, c, weights):
-    """Fill weights = y (1 - y), y = e / (e + c).
+    """Fill weights = y (1 - y), with y = e / (e + c).
 
-    Gives, of the labels with y > 1/2: the sum of 1 - y and of the weights; of the others: the sum of y and of the
-    weights; and how many the former are.
+    Returns the sums of 1 - y and of the weights over the labels with y > 1/2, the sums of y and of the weights over the
+    others, and the number of labels with y > 1/2.
     """
     lack, lack_weight, rest, rest_weight, above = 0.0, 0.0, 0.0, 0.0, 0.0
     for at in range(0, len(e), BLOCK):
@@ -85,11 +85,11 @@ def fill_balance(e, c, weights):
 
 @jit_sums
 def fill_balance_block(e, c, weights):
-    """float32 sums: relative errors of 1e-7 of both sides move nu by as much, however small the sides are."""
+    """`fill_balance` of one block, in float32: a relative error of 1e-7 of both sums moves nu by as much."""
     small_sum, weight_sum, lack, lack_weight, above = NOTHING, NOTHING, NOTHING, NOTHING, NOTHING
     for i in range(len(e)):
         own = e[i]
-        is_above = ONE if own > c else NOTHING  # a factor: branches, and min(), would keep the loop out of the lanes
+        is_above = ONE if own > c else NOTHING  # a factor: branches and min() would prevent vector code
         small = (c if own > c else own) / (own + c)
         weight = small - small * small
         weights[i] = weight

@@ -1,10 +1,12 @@
 """Kernels of the projection onto k labels and of its gradient, one row at a time.
 
-Hold no validation and no threads. Rows lie in C-ordered matrices; a kernel fills rows first..last-1 of its outputs. A
-row is read several times while it is in the cache, always in the same order: results depend on nothing but the row.
+Hold no validation and no threads. Rows are those of C-ordered matrices; a kernel fills rows first..last-1 of its
+outputs. A row is read several times while it is in the cache, always in the same order, so results depend on the row
+alone.
 
-e_i = exp(x_i + nu_0) is computed once; then sigmoid(x_i + nu) = e_i / (e_i + c), c = exp(nu_0 - nu): a step needs no
-exponential. The sum that decides is float64; those that only say how far to go are float32 within blocks.
+e_i = exp(x_i + nu_0) is computed once. Then sigmoid(x_i + nu) = e_i / (e_i + c) with c = exp(nu_0 - nu), so a step
+needs no exponential. The sum that is compared with k is float64; sums that only give the size of a step are float32
+within blocks.
 """
 
 from __future__ import annotations
@@ -17,26 +19,27 @@ from xpipe.ground.accelerate import jit, jit_sums
 
 SOLVED, UNSOLVED = 0, 1
 STEPS = 24
-NEAR = 0.01  # the gap of logit(mean y) that a step closes for good
-ROUGH = 1e-4  # what rough sums may be wrong about nu, and more
-FAR = 40.0  # of nu from nu_0 at most: up to there, what is cut off below changes no sum
-CUT = np.float32(80.0)  # exponents beyond would overflow
-WIDE = 16.0  # the variance of logits whose largest is worth a look
+NEAR = 0.01  # below this gap of logit(mean y), the next step reaches the root
+ROUGH = 1e-4  # above the error of nu that rough sums cause
+FAR = 40.0  # largest |nu - nu_0|: up to there, exponents cut at -CUT change no sum
+CUT = np.float32(80.0)  # larger exponents would overflow
+WIDE = 16.0  # with a larger variance of the logits, the start depends on the largest one
 LANES = 256
-BLOCK = 512  # numbers that float32 may sum up
+BLOCK = 512  # most numbers in a float32 sum
 
 NOTHING, ONE, HALF, LOG2_E = np.float32(0), np.float32(1), np.float32(0.5), np.float32(1.44269504088896341)
 LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)  # w * LN2_HIGH is exact
 EXP_2, EXP_3, EXP_4 = np.float32(5.0000001201e-1), np.float32(1.6666665459e-1), np.float32(4.1665795894e-2)
 EXP_5, EXP_6, EXP_7 = np.float32(8.3334519073e-3), np.float32(1.3981999507e-3), np.float32(1.9875691500e-4)
-BIAS, MANTISSA = np.float32(127), np.float32(2**23)  # of a float32's exponent; where its bits begin
+BIAS, MANTISSA = np.float32(127), np.float32(2**23)  # of a float32: bias of the exponent, first bit of the exponent
 
 
 @jit
 def project_rows(first, last, x, k, sign, y, nu, status):
-    """y [rows, n] = sigmoid(sign * x + nu) with sum k, nu [rows], of float32 logits x; UNSOLVED rows need other means.
+    """Fill y [rows, n] = sigmoid(sign * x + nu) with sum k, and nu [rows], for float32 logits x.
 
-    k is at most n / 2. sign: 1, or -1: then y is 1 - that, the projection of x onto n - k labels.
+    k is at most n / 2. sign is 1 or -1; with -1, y is one minus that, the projection of x onto n - k labels. Rows with
+    status UNSOLVED must be solved in another way.
     """
     n = x.shape[1]
     exponentials, lanes = np.empty(n, dtype=np.float32), np.empty(LANES, dtype=np.float32)
@@ -54,25 +57,25 @@ def project_rows(first, last, x, k, sign, y, nu, status):
 
 @jit
 def find_start(x, k, sign, lanes):
-    """nu_0, a float32 in float64; not finite where a logit is infinite, no number, or as large as that."""
+    """The start nu_0, a float32 as float64; not finite where a logit is not finite, or squares overflow."""
     n = len(x)
     total, squares = add_moments(x)
     mean = total / n
     spread = max(squares / n - mean * mean, 0.0)
-    # what normally distributed logits would need
+    # the root for normally distributed logits
     start = math.log(k / (n - k)) * math.sqrt(1 + math.pi / 8 * spread) - sign * mean
     if not abs(start) < np.inf:
         return start
-    if spread > WIDE:  # then it may be far below what the largest logit allows
+    if spread > WIDE:  # the start may be far too low; the largest logit gives a lower bound of the root
         start = max(start, math.log(k / (n - k)) - find_largest(x, np.float32(sign), lanes))
     return np.float64(np.float32(start))
 
 
 @jit
 def find_root(e, k, y):
-    """(nu - nu_0, status) where the sum of y = e / (e + c) is k: Halley's steps on logit(mean y), kept in a bracket.
+    """(nu - nu_0, status) where the sum of y = e / (e + c) is k, by Halley steps on logit(mean y) in a bracket.
 
-    Far from the root rough sums will do, and nothing is written; near it each pass fills y, and sums in float64.
+    Far from the root, rough sums suffice and nothing is written. Near it, each pass fills y and sums in float64.
     """
     n = len(e)
     goal, tolerance = math.log(k / (n - k)), 5e-7 * k
@@ -91,7 +94,7 @@ def find_root(e, k, y):
         rest = total * (n - total)
         target, gap = np.inf, np.inf
         if rest > 0:
-            # logit(mean y) less its goal, and its two derivatives by nu
+            # logit(mean y) minus its goal, and its first two derivatives by nu
             gap = math.log(total / (n - total)) - goal
             slope = (total - squares) * n / rest
             bend = n * ((total - 3 * squares + 2 * cubes) - (total - squares) ** 2 * (n - 2 * total) / rest) / rest
@@ -100,7 +103,7 @@ def find_root(e, k, y):
                 target = at - 2 * gap * slope / below
             elif slope > 0:
                 target = at - gap / slope
-        if abs(target - at) <= ROUGH and not near:  # rough sums may be on either side of the root
+        if abs(target - at) <= ROUGH and not near:  # rough sums do not tell the side of the root
             low, high, at = low - ROUGH, high + ROUGH, target
         else:
             at = target if low < target < high else (low + high) / 2
@@ -109,9 +112,9 @@ def find_root(e, k, y):
 
 @jit
 def fill_exponentials(x, sign, shift, e):
-    """e = exp(sign * x + shift), float32: 2^w times a polynomial of what is left (Cephes), which fits vectors.
+    """Fill e = exp(sign * x + shift), float32: 2^w times a polynomial of the rest (Cephes), in vector lanes.
 
-    0 below -CUT: a label that far down takes no part in the gradient either.
+    0 below -CUT: such a label has no part in the gradient either.
     """
     for i in range(len(x)):
         whole = sign * x[i] + shift
@@ -126,7 +129,7 @@ def fill_exponentials(x, sign, shift, e):
 
 @jit
 def add_moments(x):
-    """(sum of x, sum of squares), about; infinite where they are beyond float32."""
+    """(sum of x, sum of squares), approximately; infinite where they overflow float32."""
     total, squares = 0.0, 0.0
     for at in range(0, len(x), BLOCK):
         own, own_squares = add_moments_block(x[at : at + BLOCK])
@@ -137,8 +140,9 @@ def add_moments(x):
 
 @jit_sums
 def add_moments_block(x):
+    """`add_moments` of one block."""
     total, squares = np.float32(0), np.float32(0)
-    for i in range(len(x)):  # slices from 0: numba minds negative indices elsewhere
+    for i in range(len(x)):  # blocks are slices that start at 0: numba would check other indices for negative ones
         total += x[i]
         squares += x[i] * x[i]
     return total, squares
@@ -146,7 +150,7 @@ def add_moments_block(x):
 
 @jit
 def find_largest(x, sign, lanes):
-    """The largest of sign * x: first of each lane, which takes an instruction for many, then of the lanes."""
+    """The largest of sign * x: first the maximum of each lane, in vector instructions, then that of the lanes."""
     lanes[:] = -np.inf
     for at in range(0, len(x), LANES):
         raise_lanes(x[at : at + LANES], sign, lanes)
@@ -155,6 +159,7 @@ def find_largest(x, sign, lanes):
 
 @jit
 def raise_lanes(x, sign, lanes):
+    """Raise each lane to sign * x where that is larger."""
     for i in range(len(x)):
         own = sign * x[i]
         lanes[i] = own if own > lanes[i] else lanes[i]
@@ -162,7 +167,7 @@ def raise_lanes(x, sign, lanes):
 
 @jit
 def add_shares(e, c):
-    """(sum of y = e / (e + c), of its squares, of its cubes), about."""
+    """(sum of y = e / (e + c), of its squares, of its cubes), approximately."""
     total, squares, cubes = 0.0, 0.0, 0.0
     for at in range(0, len(e), BLOCK):
         own, own_squares, own_cubes = add_shares_block(e[at : at + BLOCK], c)
@@ -174,6 +179,7 @@ def add_shares(e, c):
 
 @jit_sums
 def add_shares_block(e, c):
+    """`add_shares` of one block."""
     total, squares, cubes = np.float32(0), np.float32(0), np.float32(0)
     for i in range(len(e)):
         share = e[i] / (e[i] + c)
@@ -186,7 +192,7 @@ def add_shares_block(e, c):
 
 @jit
 def fill_shares(e, c, y):
-    """Fill y = e / (e + c); (sum of y, of its squares, of its cubes), the first as exact as float64 is."""
+    """Fill y = e / (e + c). Returns (sum of y, of its squares, of its cubes); the sum of y is a float64 sum."""
     total, squares, cubes = 0.0, 0.0, 0.0
     for at in range(0, len(e), BLOCK):
         own, own_squares, own_cubes = fill_shares_block(e[at : at + BLOCK], c, y[at : at + BLOCK])
@@ -198,6 +204,7 @@ def fill_shares(e, c, y):
 
 @jit_sums
 def fill_shares_block(e, c, y):
+    """`fill_shares` of one block."""
     total, squares, cubes = 0.0, np.float32(0), np.float32(0)
     for i in range(len(e)):
         share = e[i] / (e[i] + c)
@@ -211,14 +218,14 @@ def fill_shares_block(e, c, y):
 
 @jit_sums
 def fill_complements(e, c, y):
-    """y = 1 - e / (e + c), without the rounding of a difference."""
+    """Fill y = 1 - e / (e + c), without the rounding error of a difference."""
     for i in range(len(e)):
         y[i] = c / (e[i] + c)
 
 
 @jit
 def pull_rows(first, last, y, grad, found):
-    """found [rows, n]: the gradient by the logits, y (1 - y) (grad - its mean with weights y (1 - y))."""
+    """Fill found [rows, n], the gradient of the logits: y (1 - y) (grad - mean of grad weighted by y (1 - y))."""
     for row in range(first, last):
         weight, product = add_pulls(y[row], grad[row])
         fill_pulls(y[row], grad[row], y.dtype.type(product / weight if weight > 0 else 0.0), found[row])
@@ -226,6 +233,7 @@ def pull_rows(first, last, y, grad, found):
 
 @jit_sums
 def add_pulls(y, grad):
+    """(sum of the weights y (1 - y), sum of the weighted gradients)."""
     weight, product = 0.0, 0.0
     for i in range(len(y)):
         own = y[i] - y[i] * y[i]
@@ -236,5 +244,6 @@ def add_pulls(y, grad):
 
 @jit_sums
 def fill_pulls(y, grad, moved, found):
+    """Fill the gradient of one row; moved: the weighted mean of `grad`."""
     for i in range(len(y)):
         found[i] = (y[i] - y[i] * y[i]) * (grad[i] - moved)

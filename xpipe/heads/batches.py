@@ -2,11 +2,11 @@
 
 Holds no model, and never more than two windows of row groups in memory.
 
-An epoch goes over the row groups in an order drawn from (seed, epoch), some of them at a time: a window. The rows of a
-window are shuffled together and cut into batches of equal size (one row more or less), at most `batch_size`. So the
-batches of an epoch depend on data, options and (seed, epoch) alone. DataLoader workers take windows in turn: each
-window is read by one of them, and the batches are the same ones for any number of workers, only their order differs,
-since a DataLoader takes one batch from each worker in turn.
+An epoch goes over the row groups in an order drawn from (seed, epoch). Some row groups at a time make a window. The
+rows of a window are shuffled together and cut into batches of at most `batch_size` rows, whose sizes differ by at most
+one. So the batches of an epoch depend on data, options and (seed, epoch) alone. DataLoader workers take windows in
+turn; each window is read by one worker. The batches are the same for any number of workers. Only their order differs,
+because a DataLoader takes one batch from each worker in turn.
 """
 
 from __future__ import annotations
@@ -15,54 +15,75 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from xpipe.errors import ConfigError, DataError
 from xpipe.formats.parquet import read_about, read_row_groups, read_samples, row_groups
-from xpipe.formats.parts import concatenate, slice_rows
 from xpipe.ground import seeding
-from xpipe.ground.sparse import Triple, canonical, to_triple
+from xpipe.ground._splitmix_numba import hash_numbers
+from xpipe.ground.sparse import Triple
+from xpipe.ground.sparse_rows import concatenate, take_rows
+from xpipe.heads.batch import Batch, as_tensor
 from xpipe.heads.targets import Targets
 
-WINDOW_ROWS = 8192  # rows to shuffle together unless told: some tens of megabytes
-WINDOW_BATCHES = 8  # at least, so that a window's batches differ in size by little
+WINDOW_ROWS = 8192  # rows to shuffle together by default: some tens of megabytes
+WINDOW_BATCHES = 8  # at least per window, so that a window is cut into batches of nearly full size
 
 
-class Batch(NamedTuple):
-    """Some rows: samples int64 [B], offsets int64 [B + 1], indices int64 [nnz], values float32 [nnz], targets."""
+class ParquetBatches(IterableDataset[Batch]):
+    """The rows of an emitted dataset as batches, for a loop or for `DataLoader(..., batch_size=None)`.
 
-    samples: torch.Tensor
-    offsets: torch.Tensor
-    indices: torch.Tensor
-    values: torch.Tensor
-    targets: Targets
+    Parameters
+    ----------
+    folder : str
+        An emitted heads/ (or tree/) folder or URL.
+    split : str, default "train"
+        One of its splits.
+    batch_size : int, default 256
+        Rows per batch, at most.
+    seed : int, default 0
+        For the order of rows and the held-out rows.
+    shuffle : bool, default True
+        A new order every epoch, see `set_epoch`. Without it rows come as they are stored.
+    window : int, optional
+        Row groups that are shuffled together. By default so many that they hold 8,192 rows and 8 batches.
+    validation : float, default 0.0
+        Share of the rows that is held out, chosen by a hash of sample number and seed.
+    role : {"train", "validation"}, default "train"
+        Whether to give the rows that are not held out, or the held-out ones.
+    prefetch : bool, default True
+        Read the next window while the present one is used.
 
-    @property
-    def n_rows(self) -> int:
-        return self.samples.shape[0]
+    Raises
+    ------
+    ConfigError
+        For an option that is out of range.
+    DataError
+        If the dataset is missing or damaged.
 
-    def to(self, device: Any) -> Batch:
-        """The same rows on a device; `self` where they are there already."""
-        if self.offsets.device == torch.device(device):
-            return self
-        samples, offsets, indices, values = (part.to(device, non_blocking=True) for part in self[:4])
-        return Batch(samples, offsets, indices, values, self.targets.to(device))
+    Examples
+    --------
+    A small dataset, as stage emit writes them, and its batches:
 
-
-class ParquetBatches(IterableDataset):
-    """The rows of an emitted dataset as `Batch`es: `DataLoader(ParquetBatches(folder), batch_size=None)`.
-
-    folder: an emitted heads/ (or tree/) folder or URL; split: one of its splits. shuffle: a new order every epoch (see
-    `set_epoch`); without it rows come as they are stored. window: row groups shuffled together, by default so many
-    that they hold 8,192 rows and 8 batches. validation: share of the rows held out, by a hash of sample number and
-    seed; role says whether to give the others ("train") or those ("validation"). prefetch: read the next window while
-    this one is used.
-    Raises ConfigError for options out of range, DataError where the dataset is not there or damaged.
+    >>> import json, os, tempfile
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from xpipe.formats.parquet import write_dataset_part
+    >>> from xpipe.ground.sparse import to_triple
+    >>> folder, name = tempfile.mkdtemp(), "split=train/part-00000.parquet"
+    >>> rows = to_triple(sp.csr_matrix(np.tile(np.eye(4, dtype=np.float32), (10, 1))))  # features, and labels too
+    >>> path = os.path.join(folder, name)
+    >>> part = write_dataset_part(path, np.arange(40), rows, rows, n_features=4, n_labels=4, row_group=16)
+    >>> about = {"dataset": "heads", "n_features": 4, "n_labels": 4, "k": 1}
+    >>> about["splits"] = {"train": {"rows": 40, "parts": [{"path": name, **part}]}}
+    >>> with open(os.path.join(folder, "dataset.json"), "w") as file:
+    ...     json.dump(about, file)
+    >>> from xpipe.heads import ParquetBatches
+    >>> [batch.n_rows for batch in ParquetBatches(folder, batch_size=16)]
+    [13, 13, 14]
     """
 
     def __init__(
@@ -106,6 +127,7 @@ class ParquetBatches(IterableDataset):
 
     @property
     def epoch(self) -> int:
+        """The epoch of the next pass, from 0."""
         return int(self._epoch)
 
     def set_epoch(self, epoch: int) -> None:
@@ -113,7 +135,7 @@ class ParquetBatches(IterableDataset):
         self._epoch.fill_(epoch)
 
     def count_rows(self) -> int:
-        """Rows of one epoch; reads the sample numbers where some are held out."""
+        """The number of rows of one epoch. Reads the sample numbers if some rows are held out."""
         if not self.validation:
             return sum(rows for _, _, rows in self.groups)
         return int(self._chosen(read_samples(self.folder, self.split)).sum())
@@ -168,7 +190,7 @@ class ParquetBatches(IterableDataset):
         )
 
     def _check(self, features: Triple, labels: Triple) -> None:
-        """Raise DataError for numbers beyond the dataset's width: others may have written the files."""
+        """Raise DataError for feature or label numbers out of range: anybody may have written the files."""
         for name, triple, width in (("feature", features, self.n_features), ("label", labels, self.n_labels)):
             if len(triple.indices) and not 0 <= int(triple.indices.min()) <= int(triple.indices.max()) < width:
                 raise DataError(
@@ -177,13 +199,15 @@ class ParquetBatches(IterableDataset):
                 )  # fmt: skip
 
     def _chosen(self, samples: np.ndarray) -> np.ndarray:
-        """bool [n]: which samples have this role. The same for any order of rows and any epoch."""
+        """Which samples have this role (bool). The same for any order of rows and any epoch."""
         key = int(seeding.bit_generator(self.seed, "validation").random_raw())
-        held_out = mix_bits(samples.astype(np.uint64) ^ np.uint64(key)) < np.uint64(int(self.validation * 2**64))
+        hashes = np.empty(len(samples), np.uint64)
+        hash_numbers(samples.astype(np.uint64) ^ np.uint64(key), hashes)
+        held_out = hashes < np.uint64(int(self.validation * 2**64))
         return held_out if self.role == "validation" else ~held_out
 
     def _cut(self, rows: Batch) -> Iterator[Batch]:
-        """A window's rows as batches of equal size; their arrays are views of the window's."""
+        """The rows of a window as batches of equal size; their tensors are views."""
         n_batches = math.ceil(rows.n_rows / self.batch_size)
         bounds = np.arange(n_batches + 1) * rows.n_rows // max(1, n_batches)
         places, owned = rows.offsets[bounds].tolist(), rows.targets.offsets[bounds].tolist()
@@ -196,37 +220,3 @@ class ParquetBatches(IterableDataset):
                 rows.values[inside],
                 Targets(rows.targets.offsets[first : last + 1] - of_labels.start, rows.targets.labels[of_labels]),
             )
-
-
-def matrix_batches(X: sp.csr_matrix, batch_size: int = 256) -> Iterator[Batch]:
-    """The rows of a CSR matrix in order, without labels: what a model needs to predict. samples: row numbers."""
-    rows = to_triple(canonical(X, "features (X)"))
-    for start in range(0, rows.n_rows, batch_size):
-        part = slice_rows(rows, start, min(start + batch_size, rows.n_rows))
-        offsets = as_tensor(part.indptr, np.int64)
-        none = Targets(torch.zeros_like(offsets), torch.zeros(0, dtype=torch.int64))
-        samples = torch.arange(start, start + part.n_rows)
-        yield Batch(samples, offsets, as_tensor(part.indices, np.int64), as_tensor(part.values, np.float32), none)
-
-
-def take_rows(triple: Triple, order: np.ndarray) -> Triple:
-    """Some rows of raw CSR arrays, in another order."""
-    lengths = np.diff(triple.indptr)[order]
-    indptr = np.zeros(len(order) + 1, np.int64)
-    np.cumsum(lengths, out=indptr[1:])
-    places = np.repeat(triple.indptr[order] - indptr[:-1], lengths)
-    places += np.arange(len(places))
-    return Triple(indptr, triple.indices[places], triple.values[places])
-
-
-def mix_bits(numbers: np.ndarray) -> np.ndarray:
-    """A hash of 64-bit numbers whose every bit depends on all bits (the finaliser of splitmix64)."""
-    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
-
-
-def as_tensor(array: np.ndarray, dtype: Any) -> torch.Tensor:
-    """A tensor over the array's memory, copied only where it is of another type or cannot be written."""
-    return torch.from_numpy(array.astype(dtype, copy=not array.flags.writeable))

@@ -1,4 +1,7 @@
-"""The bottlenecked sigmoid layer: the usual narrow output layer. Holds no proof of what it cannot predict."""
+"""The bottlenecked sigmoid layer, the usual narrow output layer.
+
+Holds no proof of what it cannot predict.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,36 @@ from xpipe.heads.targets import Targets
 
 
 class BSL(Head):
-    """x = P e + b of width `dim`, logits W x without bias, sigmoid, binary cross-entropy. Score above 0: above 1/2."""
+    """A bottlenecked sigmoid layer: x = P e + b of width `dim`, logits W x, sigmoid, binary cross-entropy.
+
+    The baseline of Grivas, Vergari and Lopez (Taming the Sigmoid Bottleneck, AAAI 2024). W has no bias. A logit above 0
+    is a probability above 1/2.
+
+    Parameters
+    ----------
+    in_dim : int
+        Width of the inputs e, float [batch, in_dim].
+    n_labels : int
+        Number of labels; logits are float [batch, n_labels].
+    dim : int
+        Width of x, the bottleneck.
+
+    Raises
+    ------
+    ConfigError
+        If a size is not a whole number of at least 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from xpipe.heads import BSL
+    >>> head = BSL(in_dim=8, n_labels=20, dim=4)
+    >>> head(torch.zeros(3, 8)).shape
+    torch.Size([3, 20])
+    >>> W, bias = head.weights()
+    >>> W.shape, bias is None
+    ((20, 4), True)
+    """
 
     layer = "bsl"
 
@@ -25,7 +57,8 @@ class BSL(Head):
         self.classifier = torch.nn.Linear(dim, n_labels, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.classifier(self.projection(x))
+        found: torch.Tensor = self.classifier(self.projection(x))
+        return found
 
     def loss(self, logits: torch.Tensor, targets: Targets) -> torch.Tensor:
         return bce_loss(logits, targets)

@@ -1,8 +1,8 @@
-"""The state of a training run on disk, whole or not at all: tensors as safetensors, the rest as JSON, no pickles.
+"""The state of a training run on disk, complete or not at all: tensors as safetensors, the rest as JSON, no pickles.
 
-Holds no training. `checkpoint.json` is written last and names the files it belongs to with their digests, and its own;
-files it does not name are left-overs of a run that was killed, and go with the next checkpoint. What is damaged in any
-way is no checkpoint: training starts again, and the next checkpoint replaces it.
+Holds no training. `checkpoint.json` is written last. It names the files of the checkpoint with their digests, and has
+its own digest. Files that it does not name are left over from a killed run; the next checkpoint removes them. A damaged
+checkpoint counts as none: training starts again, and the next checkpoint replaces it.
 """
 
 from __future__ import annotations
@@ -10,58 +10,52 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any, NotRequired
+from typing import Any
 
 import torch
 from typing_extensions import TypedDict
 
 from xpipe.errors import ConfigError, DataError
 from xpipe.ground import files
-from xpipe.ground.checked_json import Count, InsidePath, Sha256, dump_json, read_json
+from xpipe.ground.checked_json import InsidePath, Sha256, dump_json, read_json
+from xpipe.ground.temporary_names import is_abandoned
+from xpipe.heads.history import STATE, EpochLog
 from xpipe.heads.packing import pack, read_packed
 
-STATE = "checkpoint.json"
-KEY = "xpipe"
-
-
-class Epoch(TypedDict):
-    epoch: Count
-    loss: float
-    validation_loss: NotRequired[float]
-    validation_ndcg: NotRequired[float]
-
-
-class Facts(TypedDict):
-    """What a checkpoint tells of the epochs so far."""
-
-    history: list[Epoch]
-    best_epoch: Count
+KEY = "xpipe"  # of the metadata of the files
 
 
 class _Entry(TypedDict):
+    """A file of the checkpoint."""
+
     file: InsidePath
     sha256: Sha256
 
 
 class _State(TypedDict):
+    """What checkpoint.json holds. sha256: over all other keys."""
+
     identity: Sha256
-    facts: Facts
+    facts: EpochLog
     last: _Entry
     best: _Entry
-    sha256: Sha256  # of all the others
+    sha256: Sha256
 
 
 @dataclass
 class Saved:
-    """What a checkpoint holds: facts (JSON values) and tensors of the last epoch and of the best one."""
+    """A checkpoint in memory: the epochs so far, and the tensors of the last epoch and of the best one."""
 
-    facts: Facts
+    log: EpochLog
     last: dict[str, torch.Tensor]
     best: dict[str, torch.Tensor]
 
 
 class Checkpoint:
-    """A folder or URL of one training run. `identity`: JSON values that say which; others are refused."""
+    """The checkpoint of one training run in a folder or URL.
+
+    identity: JSON values that say which run it is; checkpoints of other runs are refused.
+    """
 
     def __init__(self, folder: str, identity: dict[str, Any]):
         self.folder = folder
@@ -69,24 +63,24 @@ class Checkpoint:
         self._best: _Entry | None = None  # the entry of the best epoch's file
 
     def write(
-        self, epoch: int, facts: Facts, last: dict[str, torch.Tensor], best: dict[str, torch.Tensor] | None
+        self, epoch: int, log: EpochLog, last: dict[str, torch.Tensor], best: dict[str, torch.Tensor] | None
     ) -> None:
-        """Keep the state after an epoch. best: None where the best one is still that of an earlier checkpoint."""
+        """Write the state after an epoch. best: None if an earlier checkpoint has the best epoch already."""
         state = self._put(f"last-{epoch:05d}.safetensors", last)
         if best is not None:
             self._best = self._put(f"best-{epoch:05d}.safetensors", best)
         assert self._best is not None  # the first epoch is the best one so far
-        content = {"identity": self.identity, "facts": facts, "last": state, "best": self._best}
+        content = {"identity": self.identity, "facts": log, "last": state, "best": self._best}
         files.write_bytes(files.join(self.folder, STATE), dump_json({**content, "sha256": _digest(content)}))
-        for name in files.listing(self.folder):  # only what is ours: the folder may hold other things
+        for name in files.listing(self.folder):  # only files of checkpoints: the folder may hold others
             ours = name.startswith(("last-", "best-")) and name.endswith(".safetensors")
-            if files.is_abandoned(name) or (ours and name not in (state["file"], self._best["file"])):
+            if is_abandoned(name) or (ours and name not in (state["file"], self._best["file"])):
                 files.remove(files.join(self.folder, name))
 
     def read(self) -> Saved | None:
-        """The state of the last finished epoch; None where there is none.
+        """The state after the last finished epoch; None where there is none.
 
-        Raises ConfigError for the whole checkpoint of another run, DataError for a damaged one.
+        Raises ConfigError for an undamaged checkpoint of another run, DataError for a damaged one.
         """
         path = files.join(self.folder, STATE)
         if not files.exists(path):
@@ -110,11 +104,13 @@ class Checkpoint:
         return found
 
     def _put(self, name: str, tensors: dict[str, torch.Tensor]) -> _Entry:
+        """Write tensors to a file."""
         content = pack(tensors, {}, KEY)
         files.write_bytes(files.join(self.folder, name), content)
         return {"file": name, "sha256": hashlib.sha256(content).hexdigest()}
 
     def _get(self, entry: _Entry) -> dict[str, torch.Tensor]:
+        """Read the tensors of a file, and check its digest."""
         path = files.join(self.folder, entry["file"])
         tensors, _ = read_packed(path, KEY, dict[str, Any])
         if files.sha256(path) != entry["sha256"]:
@@ -123,4 +119,5 @@ class Checkpoint:
 
 
 def _digest(values: dict[str, Any]) -> str:
+    """SHA-256 of JSON values."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

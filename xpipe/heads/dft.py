@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from xpipe.errors import ConfigError
 from xpipe.heads import dft_routes
 from xpipe.heads.head import Head, check_counts, to_numpy
 from xpipe.heads.losses import bce_loss
+from xpipe.heads.registry import largest_dft_k
 from xpipe.heads.targets import Targets
 
 ROUTES = ("auto", "fft", "dense", "blocks")
@@ -25,14 +27,42 @@ MATRIX_SHARE = 8  # a fixed matrix may take one part in this many of the machine
 
 
 class DFT(Head):
-    """x = P e + b of width 2k + 1 + slack, logits W_DFT x[:2k + 1] + S x[2k + 1:], sigmoid, binary cross-entropy.
+    """A DFT layer: x = P e + b of width 2k + 1 + slack, logits W_DFT x[:2k + 1] + S x[2k + 1:].
 
-    P, b and S (n_labels x slack) are learned, W_DFT is `xpipe.argmaxability.dft_matrix(n_labels, k)`. b starts with
-    sqrt(n) logit(k / n), so that training starts near probability k / n. Score above 0: probability above 1/2.
-    label_order: a permutation, as `order_labels` gives: label label_order[p] has row p of W_DFT.
-    route: how W_DFT x is computed: "fft", "dense", "blocks" (see `dft_routes`), or "auto", the fastest for the sizes
-        within an eighth of the device's memory.
-    Raises ConfigError unless 1 <= k, 2k + 1 <= n_labels, 0 <= slack, and label_order is a permutation.
+    The DFT output layer of Grivas, Vergari and Lopez (Taming the Sigmoid Bottleneck, AAAI 2024), with sigmoid and
+    binary cross-entropy. P, b and S (n_labels x slack) are learned; W_DFT is `xpipe.argmaxability.dft_matrix(n_labels,
+    k)`. b starts with sqrt(n) logit(k / n), so that training starts near probability k / n. A logit above 0 is a
+    probability above 1/2.
+
+    Parameters
+    ----------
+    in_dim, n_labels : int
+        Width of the inputs e, float [batch, in_dim]; number of labels.
+    k : int
+        Every set of at most k labels is argmaxable.
+    slack : int, default 0
+        Number of learned columns beside the fixed matrix.
+    label_order : array_like of int, shape (n_labels,), optional
+        A permutation, as `order_labels` gives: label label_order[p] has row p of W_DFT.
+    route : {"auto", "fft", "dense", "blocks"}, default "auto"
+        How W_DFT x is computed, see `dft_routes`. "auto" takes the fastest for the sizes, with a matrix of at most an
+        eighth of the machine's memory.
+
+    Raises
+    ------
+    ConfigError
+        Unless 1 <= k, 2k + 1 <= n_labels, 0 <= slack, and label_order is a permutation.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from xpipe.heads import DFT
+    >>> head = DFT(in_dim=8, n_labels=20, k=2, slack=3)
+    >>> head(torch.zeros(4, 8)).shape
+    torch.Size([4, 20])
+    >>> W, bias = head.weights()
+    >>> W.shape, bias is None
+    ((20, 8), True)
     """
 
     layer = "dft"
@@ -49,7 +79,7 @@ class DFT(Head):
         k: int,
         slack: int = 0,
         *,
-        label_order: Any = None,
+        label_order: np.ndarray | Sequence[int] | None = None,
         route: str = "auto",
     ):
         super().__init__(in_dim, n_labels)
@@ -73,8 +103,14 @@ class DFT(Head):
             self.register_parameter("slack_weight", None)
         self._fix()
 
+    @classmethod
+    def arguments(cls, given: Mapping[str, Any], dataset: Mapping[str, Any]) -> dict[str, Any]:
+        """k: by default the largest label set of the dataset, as far as its labels allow; slack: the option `dim`."""
+        largest = max(1, min(int(dataset["k"]), largest_dft_k(int(dataset["n_labels"]))))
+        return {"k": given.get("k", largest), "slack": given["dim"]}
+
     def _fix(self) -> None:
-        """Keep what the route needs of W_DFT: buffers that follow the head to its device, but not into its file."""
+        """Make the parts of W_DFT that the route needs: buffers that move with the head, but are not in its file."""
         weight = self.projection.weight
         dtype = _exact_enough(weight.dtype)
         self.product = self.route
@@ -82,11 +118,11 @@ class DFT(Head):
             self.product = dft_routes.product_route(self.n_labels, self.k, _memory() // MATRIX_SHARE)
         order = None if self.label_order is None else torch.from_numpy(np.argsort(self.label_order))
         matrix = block = turns = None
-        if weight.device.type == "meta":  # shapes alone are asked for
+        if weight.device.type == "meta":  # only shapes are needed
             order = None
         elif self.product == "dense":
             matrix = dft_routes.dense_matrix(self.n_labels, self.k).to(dtype)
-            if order is not None:  # rows moved once, instead of logits at every step
+            if order is not None:  # rows are moved once, instead of logits in every batch
                 matrix, order = matrix[order], None
         elif self.product == "blocks":
             block, turns = (part.to(dtype) for part in dft_routes.block_matrices(self.n_labels, self.k))
@@ -94,7 +130,7 @@ class DFT(Head):
             self.register_buffer(name, None if part is None else part.to(weight.device), persistent=False)
 
     def _apply(self, fn: Any, recurse: bool = True) -> DFT:
-        """What `.to`, `.double` and the like call: a matrix of another type is made anew, not rounded."""
+        """Called by `.to`, `.double` and so on: a matrix of another type is computed again, not rounded."""
         before = _exact_enough(self.projection.weight.dtype)
         super()._apply(fn, recurse)
         after = _exact_enough(self.projection.weight.dtype)
@@ -112,11 +148,12 @@ class DFT(Head):
         return logits
 
     def _product(self, x: torch.Tensor) -> torch.Tensor:
+        """W_DFT x, in the order of the labels."""
         n = self.n_labels
         route = self.product
         if self.route == "auto":
             route = dft_routes.choose_route(n, self.k, len(x), route)
-        with torch.autocast(x.device.type, enabled=False):  # neither FFTs nor angles bear half precision
+        with torch.autocast(x.device.type, enabled=False):  # FFTs and angles need more than half precision
             x = x.to(_exact_enough(x.dtype))
             if route == "dense":
                 return x @ self.matrix.T
@@ -141,22 +178,23 @@ class DFT(Head):
 
 
 def _check_order(order: Any, n_labels: int) -> np.ndarray | None:
+    """A permutation as int64, None for None."""
     if order is None:
         return None
-    order = np.asarray(order)
-    if order.shape != (n_labels,) or order.dtype.kind not in "iu" or (np.sort(order) != np.arange(n_labels)).any():
+    given = np.asarray(order)
+    if given.shape != (n_labels,) or given.dtype.kind not in "iu" or (np.sort(given) != np.arange(n_labels)).any():
         raise ConfigError(
             f"`label_order` must hold each of the numbers 0..{n_labels - 1} once",
             fix="xpipe.argmaxability.order_labels(Y) gives such an order",
         )
-    return order.astype(np.int64)
+    return np.asarray(given.astype(np.int64))
 
 
 def _exact_enough(dtype: torch.dtype) -> torch.dtype:
-    """float64 for float64; float32 for all others: angles in half precision would be other labels'."""
+    """float64 for float64, else float32: angles in half precision would be those of other labels."""
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def _memory() -> int:
-    """Of the machine, in bytes; the same at every start, so that the route is too."""
+    """Memory of the machine in bytes: the same at every start, so that the route is the same."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

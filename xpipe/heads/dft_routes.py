@@ -1,15 +1,15 @@
 """Products with the fixed matrix of a DFT head, W_DFT x: by inverse FFT, by the matrix, or by one block of its rows.
 
-Holds no learned weights. All routes give the same to rounding; they differ in time and memory:
+Holds no learned weights. All routes give the same result up to rounding; they differ in time and memory:
 
     fft     O(n log n) and no matrix; slow where n has a large prime factor
     dense   the n x (2k + 1) matrix, one product; fastest where it fits into the cache or k is small
-    blocks  the first few thousand rows, used for all the others: moving on by m rows turns the pair of frequency j by
-            the angle 2 pi j m / n, so that [x turned once for each block] times the block are all logits
+    blocks  the first few thousand rows, used for all others: going on by m rows turns the pair of frequency j by the
+            angle 2 pi j m / n, so all logits are the product of [x turned once per block] and the block
 
-Measured with benchmarks/heads.py, nanoseconds a logit, forward and backward, 2 cores: fft 2.4 (6.6 where a batch of
-logits leaves the cache), blocks 0.6 + 0.042 k (2.8 + 0.042 k), dense 0.4 + 0.038 k in the cache and 0.4 + 0.09 k out
-of it, for any batch.
+Measured with benchmarks/heads.py, nanoseconds per logit, forward and backward, 2 cores: fft 2.4 (6.6 where a batch of
+logits does not fit into the cache), blocks 0.6 + 0.042 k (2.8 + 0.042 k), dense 0.4 + 0.038 k in the cache and
+0.4 + 0.09 k out of it, for any batch.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ BLOCK = (2048, 8192)  # rows
 
 
 def product_route(n: int, k: int, memory: int) -> str:
-    """Either "dense" or "blocks", for n labels and `memory` bytes that a matrix may take."""
+    """ "dense" or "blocks", for n labels and a matrix of at most `memory` bytes."""
     entries = n * (2 * k + 1)
     return "dense" if (entries <= IN_CACHE or k <= FEW_FREQUENCIES) and 4 * entries <= memory else "blocks"
 
 
 def choose_route(n: int, k: int, batch: int, product: str) -> str:
-    """Either "fft" or `product`. Depends on sizes alone: a run repeated takes the same route."""
+    """ "fft" or `product`. Depends on sizes alone, so that a repeated run takes the same route."""
     if product == "dense" or largest_prime(n) > FAST_FACTOR:
         return product
     large = batch * n > LARGE_BATCH
@@ -52,7 +52,7 @@ def largest_prime(n: int) -> int:
 
 
 def block_rows(n: int) -> int:
-    """Rows of a block: a divisor of n where there is one of a good size, so that nothing is cut off at the end."""
+    """Rows of a block: a divisor of n if there is one of a good size, so that the last block is a whole one."""
     if n <= BLOCK[1]:
         return n
     divisors = [rows for rows in range(BLOCK[0], BLOCK[1] + 1) if n % rows == 0]
@@ -63,8 +63,8 @@ def block_rows(n: int) -> int:
 def block_matrices(n: int, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """(block [rows, 2k + 2], turns [blocks, k + 1, 2]), float64.
 
-    The block's columns are those of W_DFT with a zero column after the first, so that each frequency has two; turns
-    are the cosine and sine that turn the input for each block.
+    The block has the columns of W_DFT, with a zero column after the first, so that each frequency has two. turns: the
+    cosine and sine that turn the input for each block.
     """
     rows = block_rows(n)
     frequencies = torch.arange(k + 1)
@@ -79,11 +79,12 @@ def block_matrices(n: int, k: int) -> tuple[torch.Tensor, torch.Tensor]:
 def by_fft(x: torch.Tensor, n: int) -> torch.Tensor:
     """W_DFT x for x [batch, 2k + 1], by an inverse real FFT of length n."""
     spectrum = _pairs(torch.cat([x[:, :1], x[:, 1:] * math.sqrt(0.5)], 1)).conj()
-    return torch.fft.irfft(spectrum, n, norm="ortho")
+    logits: torch.Tensor = torch.fft.irfft(spectrum, n, norm="ortho")
+    return logits
 
 
 def by_blocks(x: torch.Tensor, n: int, block: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
-    """W_DFT x for x [batch, 2k + 1], with what `block_matrices` gives."""
+    """W_DFT x for x [batch, 2k + 1], with the results of `block_matrices`."""
     turned = torch.view_as_real(_pairs(x)[:, None] * torch.view_as_complex(turns))
     logits = turned.reshape(-1, block.shape[1]) @ block.T
     return logits.reshape(len(x), -1)[:, :n]

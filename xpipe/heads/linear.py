@@ -1,12 +1,12 @@
-"""Heads that are one linear layer, W x + b, and differ in what their logits mean: binary, softmax, quasibinary, LML.
+"""Heads that are one linear layer, z = W x + b that differ in the meaning of z: binary, softmax, quasibinary, LML.
 
-Holds no bottleneck: each label has as many weights as the encoder has outputs.
+Holds no head with a bottleneck: each label has as many weights as the encoder has outputs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,19 @@ from xpipe.heads.lml import check_k, lml_projection
 from xpipe.heads.losses import bce_loss, check_temperature, lml_loss, quasibinary_loss, softmax_loss
 from xpipe.heads.targets import Targets
 
+SETTLING = 20  # passes over the rows in `Quasibinary.settle`, at most
+
 
 class _Linear(Head):
+    """z = W x + b: float [batch, in_dim] to float [batch, n_labels]."""
+
     def __init__(self, in_dim: int, n_labels: int):
         super().__init__(in_dim, n_labels)
         self.linear = torch.nn.Linear(in_dim, n_labels)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.linear(x)
+        found: torch.Tensor = self.linear(x)
+        return found
 
     def weights(self) -> tuple[np.ndarray, np.ndarray | None]:
         return to_numpy(self.linear.weight), to_numpy(self.linear.bias)
@@ -35,7 +40,21 @@ class _Linear(Head):
 
 
 class Binary(_Linear):
-    """A sigmoid a label, binary cross-entropy. Score above 0: probability above 1/2."""
+    """One sigmoid per label, binary cross-entropy. A logit above 0 is a probability above 1/2.
+
+    Parameters
+    ----------
+    in_dim, n_labels : int
+        Width of the inputs, number of labels.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from xpipe.heads import Binary
+    >>> head = Binary(in_dim=8, n_labels=20)
+    >>> head.probabilities(torch.zeros(3, 8)).shape
+    torch.Size([3, 20])
+    """
 
     layer = "binary"
 
@@ -47,10 +66,25 @@ class Binary(_Linear):
 
 
 class Softmax(_Linear):
-    """Softmax over labels, its target shared equally among the labels of a row; logits are divided by `temperature`.
+    """Softmax over the labels. The target of a row is shared equally among its labels.
 
-    Its probabilities do not change when all logits move together, so score 0 is no threshold of its own: a set whose
-    labels `verify` finds to be above 0 and all others below is one it can rank first.
+    Adding a number to all logits of a row changes no probability, so a logit of 0 is no threshold. A set that `verify`
+    finds argmaxable is one whose labels this head can rank before all others.
+
+    Parameters
+    ----------
+    in_dim, n_labels : int
+        Width of the inputs, number of labels.
+    temperature : float, default 1.0
+        Logits are divided by it; above 0.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from xpipe.heads import Softmax
+    >>> head = Softmax(in_dim=8, n_labels=20, temperature=2.0)
+    >>> head.probabilities(torch.zeros(3, 8)).sum(1).round(decimals=5).tolist()
+    [1.0, 1.0, 1.0]
     """
 
     layer = "softmax"
@@ -71,9 +105,26 @@ class Softmax(_Linear):
 
 
 class LMLHead(_Linear):
-    """Probabilities that sum to k by the LML projection; the loss counts observed labels only.
+    """Probabilities that sum to k, by the LML projection (Amos, Koltun and Kolter, arXiv 1906.08707).
 
-    The projection moves all logits of a row together; as with softmax, a set that `verify` finds is one it ranks first.
+    y = sigmoid(z + nu) with one nu per row such that the sum of y is k. The loss counts the observed labels only: minus
+    the sum of log y over them. As with softmax, a set that `verify` finds argmaxable is one whose labels this head can
+    rank before all others.
+
+    Parameters
+    ----------
+    in_dim, n_labels : int
+        Width of the inputs, number of labels.
+    k : int
+        The number of labels to predict per row.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from xpipe.heads import LMLHead
+    >>> head = LMLHead(in_dim=8, n_labels=20, k=3)
+    >>> head.probabilities(torch.zeros(2, 8)).sum(1).round(decimals=4).tolist()
+    [3.0, 3.0]
     """
 
     layer = "lml"
@@ -82,6 +133,11 @@ class LMLHead(_Linear):
         super().__init__(in_dim, n_labels)
         check_k(k)
         self.k = k
+
+    @classmethod
+    def arguments(cls, given: Mapping[str, Any], dataset: Mapping[str, Any]) -> dict[str, Any]:
+        """k: by default the mean number of labels per row of the dataset, rounded."""
+        return {"k": given["k"] if "k" in given else max(1, round(dataset["labels_a_row"]))}
 
     def loss(self, logits: torch.Tensor, targets: Targets) -> torch.Tensor:
         return lml_loss(logits, targets, self.k)
@@ -93,16 +149,30 @@ class LMLHead(_Linear):
         return {"k": self.k}
 
 
-SETTLING = 20  # passes over the rows at most
-
-
 class Quasibinary(_Linear):
-    """q = exp(z) / C with one C for all labels and samples, cut at 1.
+    """Probabilities q = min(exp(z) / C, 1) with one C for all labels and samples.
 
-    In training mode `loss` moves `log_normaliser` (buffer, log C), the average of the batches', by `momentum`; a batch
-    without labels leaves it. Before the first batch it is log(n_labels), that of zero logits and one label a row.
-    `settle` replaces it by that of other rows. Score above 0 in `weights`: q above 1/2, as log C - log 2 is taken off
-    the bias.
+    The quasibinary classifier of Liao, Gavves, Oh and Snoek (ICPR 2020). In training mode `loss` updates the buffer
+    `log_normaliser` (log C), a moving average over batches; a batch without labels does not change it. Before the first
+    batch it is log(n_labels), which fits zero logits and one label per row. `settle` replaces it by the C of other
+    rows. `weights` subtracts log C - log 2 from the bias, so that a score above 0 is a q above 1/2.
+
+    Parameters
+    ----------
+    in_dim, n_labels : int
+        Width of the inputs, number of labels.
+    momentum : float, default 0.9
+        Share of the old C in the moving average; at least 0 and below 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from xpipe.heads import Quasibinary, Targets
+    >>> head = Quasibinary(in_dim=8, n_labels=20)
+    >>> x, targets = torch.zeros(2, 8), Targets.of([[3, 17], []])
+    >>> loss = head.loss(head(x), targets)  # moves C: the probabilities of this batch then sum to its 2 labels
+    >>> round(float(head.probabilities(x).sum().detach()), 4)
+    2.0
     """
 
     layer = "quasibinary"
@@ -125,6 +195,7 @@ class Quasibinary(_Linear):
 
     @torch.no_grad()
     def _move(self, log_c: torch.Tensor) -> None:
+        """Move the average towards the log C of a batch."""
         if int(self.updates) and self.momentum:  # the first batch replaces the guess
             kept, new = math.log(self.momentum), math.log1p(-self.momentum)
             log_c = torch.logaddexp(self.log_normaliser + kept, log_c + new)
@@ -135,10 +206,10 @@ class Quasibinary(_Linear):
     def settle(self, batches: Callable[[], Iterable[tuple[torch.Tensor, Targets]]]) -> None:
         """Choose C so that the sum of q, cut at 1, over the given rows is the number of their labels.
 
-        Training rows, which the weights were fitted to, have a larger sum of exp(z) than others, and with dropout even
-        more so: the moving C makes all probabilities of new rows too low. Reads the batches several times.
+        Rows that the weights were fitted to have a larger sum of exp(z) than other rows, with dropout even more so.
+        With the moving C, all probabilities of new rows would be too low. Reads the batches several times.
         """
-        log_c, cut = math.inf, -1  # at C = inf nothing is cut: the first pass gives the C of the paper
+        log_c, cut = math.inf, -1  # with C = inf nothing is cut, so the first pass gives the C of the paper
         for _ in range(SETTLING):
             total, n_cut, n_own, n_all = -math.inf, 0, 0, 0
             for logits, targets in batches():
@@ -148,7 +219,7 @@ class Quasibinary(_Linear):
                 n_cut, n_own, n_all = n_cut + int(is_cut.sum()), n_own + len(targets.labels), n_all + z.numel()
             if not 0 < n_own < n_all or n_cut == cut:
                 break
-            # what is cut has q = 1; the others share what is left, so that C only falls, and more may be cut
+            # labels that are cut have q = 1, and the others share the rest; so C only falls, and more may be cut
             log_c, cut = total - math.log(n_own - n_cut), n_cut
         if math.isfinite(log_c):
             self.log_normaliser.fill_(log_c)

@@ -1,43 +1,84 @@
 """The limited multi-label projection: probabilities that sum to k, and its exact derivative.
 
-Holds no loss and no weights. In the paper's symbols: y = sigmoid(x + nu), nu the root of sum_i sigmoid(x_i + nu) = k.
+Holds no loss and no weights. The projection of Amos, Koltun and Kolter (arXiv 1906.08707), in their symbols:
+y = sigmoid(x + nu), with nu the root of sum_i sigmoid(x_i + nu) = k.
 
-A Newton step on logit(mean y) = logit(k / n) is exact where all logits are equal, and where all are far below 0; a
-handful of steps from what normally distributed logits would need settles almost all rows, whatever k is. A step moves
-y without another exponential: 1 / sigmoid(u + d) = a / y + 1 - a, a = exp(-d). What is left after that is solved in
-float64 within the bracket -log(n - k) - x_(k) <= nu <= log(k) - x_(k+1), x_(i) the i-th largest: at the root, what
-the first k lack of 1 is what the others have, each at most (or at least) one label's share of it.
+The root is found by Newton steps on logit(mean y) = logit(k / n). Such a step is exact where all logits are equal, and
+where all are far below 0. The start is the root for normally distributed logits, so a few steps settle almost all rows,
+whatever k is. A step moves y without another exponential: 1 / sigmoid(u + d) = a / y + 1 - a, a = exp(-d). Rows that
+are not settled then are solved in float64 within the bracket -log(n - k) - x_(k) <= nu <= log(k) - x_(k+1), where x_(i)
+is the i-th largest logit. The bracket holds because at the root the sum of 1 - y over the k largest equals the sum of y
+over the others, and each sum is at least its largest term and at most its number of terms times that.
 
-float32 on a CPU takes the same way in kernels (`lml_rows`); what they leave unsolved is solved here.
+float32 on a CPU is solved in the same way by kernels (`lml_rows`); rows that they leave unsolved are solved here.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
 from xpipe.errors import ConfigError, DataError, StageError
 from xpipe.heads import lml_rows
 
-STEPS = 12  # of the whole batch; rows that need more are solved by themselves
+STEPS = 12  # for the whole batch; rows that need more are solved separately
 BRACKETED_STEPS = 200
-TOLERANCE = {torch.float32: 5e-7, torch.float64: 1e-11}  # of sum(y), as a share of k
+TOLERANCE = {torch.float32: 5e-7, torch.float64: 1e-11}  # of the sum of y, relative to k
 
 
 def lml_projection(logits: torch.Tensor, k: int) -> torch.Tensor:
-    """Probabilities nearest to the logits that sum to k: [..., n] to [..., n], differentiable, in the order of logits.
+    """Project logits onto probabilities that sum to k, differentiably (Amos, Koltun and Kolter, arXiv 1906.08707).
 
-    Where k >= n, every probability is 1 and the gradient 0. float32 and float64 stay what they are; narrower types
-    are computed in float32. Raises ConfigError unless k is a whole number of at least 1, DataError where logits are
-    not finite.
+    y = argmax over 0 <= y <= 1 with sum k of <x, y> + H(y), H the sum of binary entropies: y = sigmoid(x + nu).
+
+    Parameters
+    ----------
+    logits : tensor of float, shape (..., n)
+        The logits x. float32 and float64 stay as they are; narrower types are computed in float32.
+    k : int
+        The sum of the probabilities. Where k >= n, all probabilities are 1 and the gradient is 0.
+
+    Returns
+    -------
+    tensor of float, shape (..., n)
+        In the order of the logits: higher logits have higher probabilities.
+
+    Raises
+    ------
+    ConfigError
+        Unless k is a whole number of at least 1.
+    DataError
+        If a logit is not finite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from xpipe.heads import lml_projection
+    >>> lml_projection(torch.tensor([1.0, 1.0, 1.0, 1.0]), k=2)
+    tensor([0.5000, 0.5000, 0.5000, 0.5000])
     """
     check_k(k)
-    return _Projection.apply(logits, k)
+    found: torch.Tensor = _Projection.apply(logits, k)
+    return found
 
 
 class LML(torch.nn.Module):
-    """The projection behind any layer that gives logits: `LML(k)(logits)`."""
+    """`lml_projection` as a module, to be put behind any layer that gives logits.
+
+    Parameters
+    ----------
+    k : int
+        The sum of the probabilities.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from xpipe.heads import LML
+    >>> round(float(LML(k=2)(torch.tensor([3.0, 1.0, -1.0])).sum()), 4)
+    2.0
+    """
 
     def __init__(self, k: int):
         super().__init__()
@@ -52,13 +93,14 @@ class LML(torch.nn.Module):
 
 
 def check_k(k: int) -> None:
+    """Raise ConfigError unless k is a whole number of at least 1."""
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise ConfigError(f"`k` must be a whole number of at least 1, got {k!r}")
 
 
 class _Projection(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, logits: torch.Tensor, k: int) -> torch.Tensor:
+    def forward(ctx: Any, logits: torch.Tensor, k: int) -> torch.Tensor:
         y, _ = solve(logits.detach().reshape(-1, logits.shape[-1]), k)
         y = y.reshape(logits.shape)
         ctx.save_for_backward(y)
@@ -66,19 +108,19 @@ class _Projection(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
         (y,) = ctx.saved_tensors
         return pull(y, grad.to(y.dtype)).to(grad.dtype), None
 
 
 def pull(y: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
-    """The gradient by the logits, 1 / h * (grad - its mean with weights 1 / h), 1 / h = y (1 - y): [..., n]."""
+    """The gradient of the logits: 1 / h * (grad - mean of grad weighted by 1 / h), with 1 / h = y (1 - y); [..., n]."""
     if lml_rows.fits(y):
         return lml_rows.pull(y, grad)
     found = _inverse_curvature(y)
     whole = found.sum(-1, keepdim=True)
     moved = _share(found.mul_(grad).sum(-1, keepdim=True), whole)
-    # in the memory there is: new pages cost more than another pass
+    # in place: new memory pages cost more than another pass
     return torch.sub(grad, moved, out=found).mul_(y).addcmul_(found, y, value=-1)
 
 
@@ -88,12 +130,12 @@ def _inverse_curvature(y: torch.Tensor) -> torch.Tensor:
 
 
 def _share(part: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
-    """part / whole, and 0 where whole is: rows whose probabilities are all 0 or 1 do not move."""
+    """part / whole, and 0 where whole is 0: rows whose probabilities are all 0 or 1 have no gradient."""
     return torch.where(whole > 0, part / whole, torch.zeros_like(part))
 
 
 def solve(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """(y [rows, n], nu [rows, 1]) for logits [rows, n]; nu is float64 where the device has it, infinite if k >= n."""
+    """(y [rows, n], nu [rows, 1]) for logits [rows, n]; nu is in `widest`, infinite if k >= n."""
     n = x.shape[1]
     if x.dtype not in TOLERANCE:
         x = x.float()
@@ -101,7 +143,7 @@ def solve(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     if k >= n:
         check_finite(x)
         return torch.ones_like(x), x.new_full((len(x), 1), math.inf, dtype=wide)
-    if 2 * k > n and not lml_rows.fits(x):  # the labels left out are the few: 1 - sigmoid(u) = sigmoid(-u)
+    if 2 * k > n and not lml_rows.fits(x):  # solve for the few labels that are left out: 1 - sigmoid(u) = sigmoid(-u)
         y, nu = solve(-x, n - k)
         return y.neg_().add_(1), -nu
     y, nu, done = lml_rows.project(x, k) if lml_rows.fits(x) else _newton(x, k, wide)
@@ -112,16 +154,16 @@ def solve(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _newton(x: torch.Tensor, k: int, wide: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(y, nu, which rows are solved): a few steps of the whole batch, in as few passes over it as there can be."""
+    """(y, nu, which rows are solved): a few Newton steps of the whole batch, in as few passes over it as possible."""
     n = x.shape[1]
     goal, tolerance = math.log(k / (n - k)), TOLERANCE[x.dtype] * k
     mean = x.mean(1, keepdim=True).to(wide)
     variance = (torch.linalg.vector_norm(x, dim=1, keepdim=True).to(wide) ** 2 / n - mean**2).clamp_(min=0)
     nu = goal * torch.sqrt(1 + math.pi / 8 * variance) - mean
-    nu = nu.to(x.dtype).to(wide)  # what is added below, exactly
+    nu = nu.to(x.dtype).to(wide)  # exactly the number that is added below
     y = torch.add(x, nu.to(x.dtype)).sigmoid_()
     low, high = torch.full_like(nu, -math.inf), torch.full_like(nu, math.inf)
-    fallen = 0.0  # how far y has been moved down since its last sigmoid: each unit costs it a factor e of precision
+    fallen = 0.0  # how far nu fell since the last sigmoid: each 1 costs y a factor e of precision
     for step in range(STEPS):
         total = y.sum(1, keepdim=True).to(wide)
         excess = total - k
@@ -151,13 +193,13 @@ def _newton(x: torch.Tensor, k: int, wide: torch.dtype) -> tuple[torch.Tensor, t
 
 
 def _bracketed(x: torch.Tensor, k: int, wide: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """(y, nu) of rows that take longer, such as logits of 1e30: Newton within a proved bracket, halved if need be."""
+    """(y, nu) of rows that need more steps, such as logits of 1e30: Newton within a proved bracket, or bisection."""
     check_finite(x)
     n, kind = x.shape[1], x.dtype
     x = x.to(wide)
     largest = torch.topk(x, k + 1, dim=1).values
     origin = largest[:, k - 1 : k]
-    x = x - origin  # exact near the k-th, where it matters
+    x = x - origin  # exact near the k-th largest, where it matters
     low = torch.full_like(origin, -math.log(n - k))
     high = (origin - largest[:, k : k + 1]) + math.log(k)
     tolerance = TOLERANCE[wide] * k
@@ -177,11 +219,12 @@ def _bracketed(x: torch.Tensor, k: int, wide: torch.dtype) -> tuple[torch.Tensor
 
 
 def widest(x: torch.Tensor) -> torch.dtype:
-    """The widest type of numbers of its device."""
+    """float64, where the device has it."""
     return x.dtype if x.device.type == "mps" else torch.float64
 
 
 def not_converged(k: int, n: int, steps: int, why: str) -> StageError:
+    """The error for a projection that did not converge."""
     return StageError(
         f"the projection onto {k} of {n} labels did not converge",
         why=f"after {steps} steps {why}",
@@ -190,6 +233,7 @@ def not_converged(k: int, n: int, steps: int, why: str) -> StageError:
 
 
 def check_finite(x: torch.Tensor) -> None:
+    """Raise DataError unless all logits are finite."""
     if torch.isfinite(x).all():
         return
     raise DataError(

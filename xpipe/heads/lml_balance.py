@@ -1,11 +1,11 @@
-"""What the LML loss needs of the projection: the root nu, and the weights y (1 - y) by which nu follows the logits.
+"""What the LML loss needs of the projection: the root nu, and the weights y (1 - y) that give the derivative of nu.
 
-Holds no loss. Right also where the projection saturates: there all y are 0 or 1 to rounding, and any nu of a wide range
-gives the sum k. What the k labels above 1/2 lack of 1, and what the others have, still balance:
+Holds no loss. Also correct where the projection saturates: there all y round to 0 or 1, and a wide range of nu gives
+the sum k. But the sum of 1 - y over the k labels above 1/2 still equals the sum of y over the others:
 
     sum over those above of sigmoid(-(x_i + nu))  =  sum over the others of sigmoid(x_j + nu)
 
-Both sides and the weights are computed as logarithms, in float64, so that nothing underflows, whatever the gap.
+Both sides and the weights are computed as logarithms, in float64, so that nothing underflows.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from xpipe.heads import lml_rows
 from xpipe.heads.lml import TOLERANCE, check_finite, not_converged, solve, widest
 
 STEPS = 100
-ENOUGH = 0.5  # sum of the weights, as a share of the labels that are few: below, sum(y) settles nu no longer
-PIECE = 1 << 21  # numbers of rows solved together in float64
+ENOUGH = 0.5  # sum of the weights divided by min(k, n - k); below, the sum of y no longer determines nu
+PIECE = 1 << 21  # logits solved together in float64
 
 
 class Balance(NamedTuple):
-    """log y = log sigmoid((x - origin) + nu), and -d nu / d x = weights / sums.
+    """The root nu of each row: log y = log sigmoid((x - origin) + nu), and d nu / d x = -weights / sums.
 
-    weights: [rows, n], of the logits' type; sums, origin, nu: [rows], of the widest type of the device.
+    weights: [rows, n], in the type of the logits; sums, origin, nu: [rows], in float64 where the device has it.
     """
 
     weights: torch.Tensor
@@ -37,7 +37,7 @@ class Balance(NamedTuple):
 
 
 def balance(x: torch.Tensor, k: int) -> Balance:
-    """Of logits [rows, n]; types narrower than float32 are computed in it. Raises DataError unless all are finite."""
+    """The balance of logits [rows, n]; types narrower than float32 become float32. Raises DataError unless finite."""
     if x.dtype not in TOLERANCE:
         x = x.float()
     n, wide = x.shape[1], widest(x)
@@ -55,24 +55,24 @@ def balance(x: torch.Tensor, k: int) -> Balance:
 
 
 def _from_projection(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(weights, sums, nu, which rows are settled): one more step from the projection's root."""
+    """(weights, sums, nu, which rows are settled): one more Newton step from the root of the projection."""
     n = x.shape[1]
     y, nu = solve(x, k)
     total = y.sum(1).to(nu.dtype)
     weights = torch.addcmul(y, y, y, value=-1)
     sums = weights.sum(1).to(nu.dtype)
     nu = nu[:, 0] - (total - k) / sums
-    exact = torch.finfo(nu.dtype).eps * nu.abs() <= TOLERANCE[x.dtype]  # x + nu is, too
+    exact = torch.finfo(nu.dtype).eps * nu.abs() <= TOLERANCE[x.dtype]  # then x + nu is exact enough, too
     return weights, sums, nu, exact & (sums >= ENOUGH * min(k, n - k))
 
 
 def _in_logarithms(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(weights with sum 1, origin, nu) of rows: Newton's steps on the logarithms, within the bracket of `lml`."""
+    """(weights with sum 1, origin, nu) of rows: Newton steps on the logarithms, within the bracket of `lml`."""
     check_finite(x)
     n = x.shape[1]
     largest = torch.topk(x, k + 1, dim=1).values
     origin = largest[:, k - 1 : k]
-    x = x - origin  # exact near the k-th, where it matters
+    x = x - origin  # exact near the k-th largest, where it matters
     low = torch.full_like(origin, -math.log(n - k))
     high = (origin - largest[:, k : k + 1]) + math.log(k)
     nu = low + (high - low) / 2
@@ -80,7 +80,7 @@ def _in_logarithms(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor,
     for _ in range(STEPS):
         moved = x + nu
         above = moved > 0
-        small = functional.logsigmoid(-moved.abs())  # the logarithm of 1 - y above, of y below
+        small = functional.logsigmoid(-moved.abs())  # log(1 - y) for those above, log y for the others
         logs = small + functional.logsigmoid(moved.abs())
         surplus = above.sum(1, keepdim=True) - k
         left = torch.logaddexp(_of_those(small, above), (-surplus).clamp(min=0).to(x.dtype).log())
@@ -99,5 +99,5 @@ def _in_logarithms(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor,
 
 
 def _of_those(logs: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-    """The logarithm of the sum of what is chosen, [rows, 1]; -inf where nothing is."""
+    """The logarithm of the sum over the chosen labels, [rows, 1]; -inf where none is chosen."""
     return torch.logsumexp(logs.masked_fill(~chosen, -math.inf), 1, keepdim=True)

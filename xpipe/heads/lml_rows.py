@@ -1,7 +1,7 @@
-"""The projection onto k labels on a CPU in float32: compiled kernels, rows cut over threads.
+"""The projection onto k labels on a CPU in float32: calls of compiled kernels, with rows spread over threads.
 
-Holds no kernels and nothing for rows that they leave unsolved. A row is computed by one thread: how many there are
-(`torch.get_num_threads()`) changes no result.
+Holds no kernels, and nothing for rows that they leave unsolved. Each row is computed by one thread, so the number of
+threads (`torch.get_num_threads()`) changes no result.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 
-WORTH = 1 << 16  # numbers: a matrix with fewer is done before another thread has begun
-PIECES = 4  # a thread: whoever is held up leaves rows to the others
+WORTH = 1 << 16  # a matrix with fewer numbers is done before another thread has started
+PIECES = 4  # per thread, so that a slow thread leaves rows to the others
 
 
 def fits(tensor: torch.Tensor) -> bool:
-    """Whether there are kernels for it."""
+    """Whether there are kernels for this tensor."""
     return tensor.device.type == "cpu" and tensor.dtype == torch.float32
 
 
@@ -38,7 +38,7 @@ def project(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor, torch.
 
 
 def pull(y: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
-    """The gradient by the logits, of probabilities [..., n] and the gradient by them."""
+    """The gradient of the logits, from probabilities [..., n] and the gradient of these."""
     from xpipe.heads import _lml_numba
 
     n = y.shape[-1]
@@ -51,30 +51,31 @@ def pull(y: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
 
 def balance(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """(weights y (1 - y) [rows, n], their sums [rows], nu [rows], which rows are solved); sums and nu in float64."""
-    from xpipe.heads import _lml_balance_numba as kernels
+    from xpipe.heads import _lml_balance_numba, _lml_numba
 
     x = x.contiguous()
     n_rows, n = x.shape
     weights, sums, nu = torch.empty_like(x), np.ones(n_rows), np.zeros(n_rows)
     status = np.empty(n_rows, dtype=np.uint8)
     sign, few = mirror(n, k)
-    run_rows(kernels.balance_rows, n_rows, n, x.numpy(), few, sign, weights.numpy(), sums, nu, status)
-    return weights, torch.from_numpy(sums), torch.from_numpy(sign * nu), torch.from_numpy(status == kernels.SOLVED)
+    run_rows(_lml_balance_numba.balance_rows, n_rows, n, x.numpy(), few, sign, weights.numpy(), sums, nu, status)
+    solved = torch.from_numpy(status == _lml_numba.SOLVED)
+    return weights, torch.from_numpy(sums), torch.from_numpy(sign * nu), solved
 
 
 def mirror(n: int, k: int) -> tuple[float, int]:
-    """(sign of the logits, labels to choose): at most half, as 1 - sigmoid(u) = sigmoid(-u)."""
+    """(sign of the logits, labels to choose): at most half of the labels, as 1 - sigmoid(u) = sigmoid(-u)."""
     return (-1.0, n - k) if 2 * k > n else (1.0, k)
 
 
-def run_rows(kernel: Callable, n_rows: int, n: int, *arrays: Any) -> None:
-    """kernel(first, last, *arrays) of all rows, by this thread and as many others as torch may use."""
+def run_rows(kernel: Callable[..., None], n_rows: int, n: int, *arrays: Any) -> None:
+    """Call kernel(first, last, *arrays) for all rows, by this thread and the others that torch may use."""
     threads = min(torch.get_num_threads(), n_rows)
     if threads < 2 or n_rows * n < WORTH:
         kernel(0, n_rows, *arrays)
         return
     size = -(-n_rows // (PIECES * threads))
-    starts = itertools.count(0, size)  # next() of it is one step for threads
+    starts = itertools.count(0, size)  # next() on it is atomic
 
     def work() -> None:
         while (first := next(starts)) < n_rows:
@@ -88,7 +89,8 @@ def run_rows(kernel: Callable, n_rows: int, n: int, *arrays: Any) -> None:
 
 @functools.lru_cache(maxsize=1)
 def _pool(threads: int) -> ThreadPoolExecutor:
+    """The threads of this process."""
     return ThreadPoolExecutor(threads, thread_name_prefix="xpipe-heads")
 
 
-os.register_at_fork(after_in_child=_pool.cache_clear)  # its threads stay behind
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked process has none of its threads

@@ -1,4 +1,4 @@
-"""Networks for bags of instances of which only the bag's labels are known: Deep-MIML, and EAGLE's co-attention on it.
+"""Networks for bags of instances where only the labels of bags are known: Deep-MIML, and EAGLE's co-attention on it.
 
 Holds no label embedding of its own: `xpipe.eagle.embed` learns it.
 """
@@ -16,16 +16,32 @@ from xpipe.heads.head import check_counts
 from xpipe.heads.losses import bce_loss
 from xpipe.heads.targets import Targets
 
-ABSENT = -2.0  # where the biases of labels start
+ABSENT = -2.0  # first value of the biases of labels
 
 
 class DeepMIML(torch.nn.Module):
-    """Bags [batch, instances, in_dim] to logits [batch, n_labels]: FC + ReLU, max over concepts, max over instances.
+    """Deep-MIML (Feng and Zhou, AAAI 2017): linear layer, max over concepts, ReLU, max over instances.
 
-    hidden: width of an FC + ReLU before that, the two-layer network of the paper's experiments; None: without.
-    A bias a label is added to the maxima, which are never negative: without it no probability could be below 1/2. It
-    starts below 0, as a score of 0 means an absent label: from 0 on, the first steps press all scores of some labels
-    to 0, where ReLU has no gradient, and those labels are never learned.
+    A bias per label is added to the maxima, which are never negative: without it no probability could be below 1/2. The
+    biases start below 0, because a score of 0 means an absent label. If they started at 0, the first steps would push
+    all scores of some labels to 0, where ReLU has no gradient, and these labels would never be learned.
+
+    Parameters
+    ----------
+    in_dim, n_labels : int
+        Bags are float [batch, instances, in_dim], logits float [batch, n_labels].
+    concepts : int
+        Number of concepts per label.
+    hidden : int, optional
+        Width of a linear layer with ReLU before all that, as in the paper's experiments.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from xpipe.heads import DeepMIML
+    >>> network = DeepMIML(in_dim=8, n_labels=20, concepts=3)
+    >>> network(torch.zeros(2, 5, 8), sizes=torch.tensor([5, 2])).shape
+    torch.Size([2, 20])
     """
 
     def __init__(self, in_dim: int, n_labels: int, concepts: int, hidden: int | None = None):
@@ -39,43 +55,64 @@ class DeepMIML(torch.nn.Module):
         self.bias = torch.nn.Parameter(torch.full((n_labels,), ABSENT))
 
     def forward(self, bags: torch.Tensor, sizes: torch.Tensor | None = None) -> torch.Tensor:
-        """sizes: int64 [batch], how many instances of each bag are real, the first ones; None: all."""
+        """Logits. sizes: int64 [batch], the first so many instances of each bag are real; None: all."""
         self._check(bags, sizes)
         scores = self.instance_logits(bags)
-        if sizes is not None:  # relu(...) >= 0: an instance of score 0 is one that is not there
+        if sizes is not None:  # scores are never negative, so a score of 0 leaves an instance out
             scores = scores * _real(bags, sizes)[..., None]
         return self._masked(scores, bags, sizes).amax(1) + self.bias
 
     def instance_logits(self, bags: torch.Tensor) -> torch.Tensor:
-        """V2: the scores of each instance before mask and bias, never negative, [batch, instances, n_labels]."""
+        """Scores of each instance before mask and bias (V2 in the paper), at least 0: [batch, instances, n_labels]."""
         return torch.relu(self.layers(bags).unflatten(-1, (self.concepts, self.n_labels)).amax(-2))
 
     def _masked(self, scores: torch.Tensor, bags: torch.Tensor, sizes: torch.Tensor | None) -> torch.Tensor:
+        """The scores of instances as they enter the maximum."""
         return scores
 
     def loss(self, logits: torch.Tensor, targets: Targets) -> torch.Tensor:
+        """Binary cross-entropy, a mean over the bags."""
         return bce_loss(logits, targets)
 
     def probabilities(self, bags: torch.Tensor, sizes: torch.Tensor | None = None) -> torch.Tensor:
+        """Probabilities [batch, n_labels]."""
         return torch.sigmoid(self(bags, sizes))
 
     def _check(self, bags: torch.Tensor, sizes: torch.Tensor | None) -> None:
+        """Raise DataError for bags or sizes of a wrong shape."""
         if bags.ndim != 3 or bags.shape[1] < 1 or bags.shape[2] != self.in_dim:
             raise DataError(f"bags must have the shape [batch, instances, {self.in_dim}], got {list(bags.shape)}")
         if sizes is None:
             return
         if sizes.shape != bags.shape[:1] or bool(((sizes < 1) | (sizes > bags.shape[1])).any()):
-            raise DataError(f"`sizes` must be {len(bags)} numbers from 1 to {bags.shape[1]}, one a bag")
+            raise DataError(f"`sizes` must be {len(bags)} numbers from 1 to {bags.shape[1]}, one per bag")
 
     def extra_repr(self) -> str:
         return f"in_dim={self.in_dim}, n_labels={self.n_labels}, concepts={self.concepts}, hidden={self.hidden}"
 
 
 class CoAttentionMIML(DeepMIML):
-    """Deep-MIML whose instance scores are multiplied by g * softmax over instances of tau * <instance, label>.
+    """Deep-MIML with EAGLE's co-attention: labels attend to the instances of a bag.
 
-    embedding: of the labels, [n_labels, in_dim], dense or sparse, from `xpipe.eagle.embed`; fixed. tau: how hard
-    instances are chosen, at least 0; 0 is Deep-MIML.
+    The score of an instance for a label is multiplied by g * softmax over instances of tau * <instance, label>, where g
+    is the number of instances of the bag.
+
+    Parameters
+    ----------
+    in_dim, n_labels, concepts, hidden
+        As in `DeepMIML`.
+    embedding : array_like or scipy sparse matrix of float, shape (n_labels, in_dim)
+        The label embedding of `xpipe.eagle.embed`; it stays fixed.
+    tau : float, default 1.0
+        How strongly instances are selected, at least 0; 0 is Deep-MIML.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from xpipe.heads import CoAttentionMIML
+    >>> network = CoAttentionMIML(in_dim=8, n_labels=20, concepts=3, embedding=torch.ones(20, 8))
+    >>> network.mask(torch.zeros(2, 5, 8)).mean().item()  # equal instances count equally
+    1.0
     """
 
     embedding: torch.Tensor
@@ -99,7 +136,7 @@ class CoAttentionMIML(DeepMIML):
         self.register_buffer("embedding", torch.as_tensor(dense, dtype=torch.get_default_dtype()).clone())
 
     def mask(self, bags: torch.Tensor, sizes: torch.Tensor | None = None) -> torch.Tensor:
-        """M: how much each instance counts for each label, mean 1 over a bag, [batch, instances, n_labels]."""
+        """Factors of instances for each label (M in the paper), with mean 1 per bag: [batch, instances, n_labels]."""
         affinity = self.tau * (bags @ self.embedding.T)
         if sizes is None:
             return bags.shape[1] * torch.softmax(affinity, 1)
@@ -114,5 +151,5 @@ class CoAttentionMIML(DeepMIML):
 
 
 def _real(bags: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
-    """Which instances are, [batch, instances]."""
+    """Which instances are real, bool [batch, instances]."""
     return torch.arange(bags.shape[1], device=bags.device) < sizes[:, None]

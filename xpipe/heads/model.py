@@ -1,7 +1,7 @@
 """An encoder with a head behind it: logits, predictions, files.
 
-Holds no training. A saved model is a folder: `model.safetensors` (encoder and head, with what rebuilds them in its
-metadata) and `weights.safetensors` (arrays `W` and, where there is one, `bias`: the linear output layer, to verify).
+Holds no training. A saved model is a folder with two files: `model.safetensors` (encoder and head, with their options
+in the metadata) and `weights.safetensors` (`W` and, if the head has one, `bias`: the output layer, for `verify`).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import torch
 from torch import nn
 from typing_extensions import TypedDict
 
-from xpipe import heads
 from xpipe.errors import ConfigError, DataError
 from xpipe.ground import files
 from xpipe.ground.safetensors_header import read_header
 from xpipe.ground.sparse import canonical
-from xpipe.heads.batches import Batch
+from xpipe.heads.batch import Batch
 from xpipe.heads.encoder import SparseEncoder
+from xpipe.heads.head import Head
 from xpipe.heads.packing import build, pack, read_packed
-from xpipe.heads.storing import HeadAbout
+from xpipe.heads.storing import HeadAbout, make_head
 from xpipe.metrics.predictions import rank
 
 MODEL, WEIGHTS = "model.safetensors", "weights.safetensors"
@@ -33,15 +33,15 @@ READABLE = (1, 2)  # 1: without a digest
 
 
 class About(TypedDict):
-    """What the metadata of a model say; `weights.safetensors` has the format alone."""
+    """The metadata of a model; `weights.safetensors` has only the format."""
 
     format: int
     encoder: NotRequired[dict[str, Any]]
     head: NotRequired[HeadAbout]
 
 
-class Ranked(NamedTuple):
-    """The best labels of rows, int32 [rows, k], -1 where there is none, with their logits and probabilities."""
+class RankedLabels(NamedTuple):
+    """The best labels of each row, int32 [rows, k], -1 for none, with their logits and probabilities, float32."""
 
     labels: np.ndarray
     logits: np.ndarray
@@ -49,32 +49,55 @@ class Ranked(NamedTuple):
 
 
 class HeadModel(nn.Module):
-    """encoder: batch -> float [B, out_dim]; head: float [B, in_dim = out_dim] -> logits [B, n_labels]."""
+    """An encoder of sparse rows with a head behind it.
 
-    def __init__(self, encoder: SparseEncoder, head: Any):
+    Parameters
+    ----------
+    encoder : SparseEncoder
+        Batch to float [batch, out_dim].
+    head : Head
+        float [batch, in_dim] to logits [batch, n_labels]; its `in_dim` is the encoder's `out_dim`.
+
+    Raises
+    ------
+    ConfigError
+        If the sizes do not fit.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from xpipe.heads import HeadModel, SparseEncoder, make_head, matrix_batches
+    >>> encoder = SparseEncoder(n_features=5, width=8)
+    >>> model = HeadModel(encoder, make_head("bsl", in_dim=encoder.out_dim, n_labels=20, dim=4))
+    >>> model.predict(matrix_batches(sp.eye(3, 5, format="csr")), k=2).shape
+    (3, 20)
+    """
+
+    def __init__(self, encoder: SparseEncoder, head: Head):
         super().__init__()
         if head.in_dim != encoder.out_dim:
             raise ConfigError(f"the head takes {head.in_dim} inputs, the encoder gives {encoder.out_dim}")
         self.encoder, self.head = encoder, head
 
     def forward(self, batch: Batch) -> torch.Tensor:
-        """Logits float [B, n_labels]."""
-        return self.head(self.encoder(batch))
+        """Logits, float [batch, n_labels]."""
+        found: torch.Tensor = self.head(self.encoder(batch))
+        return found
 
     @property
     def device(self) -> torch.device:
         return self.encoder.bias.device
 
     def parameter_counts(self) -> dict[str, int]:
-        """Trainable parameters of the head and in all."""
+        """Numbers of trainable parameters: of the head, and of the whole model."""
         head = sum(part.numel() for part in self.head.parameters() if part.requires_grad)
         return {"head": head, "all": sum(part.numel() for part in self.parameters() if part.requires_grad)}
 
     @torch.inference_mode()
-    def rank(self, batches: Iterable[Batch], k: int = 5) -> Ranked:
-        """The k labels with the highest logits of every row, in the order of the batches; equal logits: smaller label.
+    def rank(self, batches: Iterable[Batch], k: int = 5) -> RankedLabels:
+        """The k labels with the highest logits of each row, in the order of the batches. Ties: smaller label first.
 
-        Give batches without shuffling: `matrix_batches(X)` or `ParquetBatches(folder, "test", shuffle=False)`.
+        Batches must not be shuffled: `matrix_batches(X)` or `ParquetBatches(folder, "test", shuffle=False)`.
         """
         was_training = self.training
         self.eval()
@@ -90,15 +113,15 @@ class HeadModel(nn.Module):
         self.train(was_training)
         if not labels:
             none = np.zeros((0, 1), np.float32)
-            return Ranked(none.astype(np.int32), none, none)
-        return Ranked(np.concatenate(labels), np.concatenate(logits), np.concatenate(chances))
+            return RankedLabels(none.astype(np.int32), none, none)
+        return RankedLabels(np.concatenate(labels), np.concatenate(logits), np.concatenate(chances))
 
     def predict(
         self, batches: Iterable[Batch], k: int = 5, *, values: Literal["probabilities", "logits"] = "probabilities"
     ) -> sp.csr_matrix:
-        """The labels of `rank` as CSR, rows x labels.
+        """The labels of `rank` as a CSR matrix, rows x labels, float32.
 
-        values: what to store of them; probabilities of 0 and 1 can be equal where logits are not.
+        values: the numbers to store. Probabilities that round to 0 or 1 are equal where logits are not.
         """
         if values not in ("probabilities", "logits"):
             raise ConfigError(f"`values` must be probabilities or logits, got {values!r}")
@@ -106,15 +129,8 @@ class HeadModel(nn.Module):
         return as_matrix(found.labels, getattr(found, values), self.head.n_labels)
 
     def save(self, folder: str) -> list[str]:
-        """Write the model's files; gives their names. The same model gives the same bytes."""
-        about = {
-            "format": MODEL_FORMAT,
-            "encoder": self.encoder.options(),
-            "head": {
-                "layer": self.head.layer, "in_dim": self.head.in_dim, "n_labels": self.head.n_labels,
-                "options": self.head.options(),
-            },
-        }  # fmt: skip
+        """Write the model's files and return their names. The same model gives the same bytes."""
+        about = {"format": MODEL_FORMAT, "encoder": self.encoder.options(), "head": self.head.about()}
         files.write_bytes(files.join(folder, MODEL), pack(self.state_dict(), about, KEY))
         W, bias = self.head.weights()
         arrays = {"W": W} if bias is None else {"W": W, "bias": bias}
@@ -124,7 +140,7 @@ class HeadModel(nn.Module):
 
     @classmethod
     def load(cls, folder: str) -> HeadModel:
-        """A saved model, on the CPU. Raises DataError where it is missing, damaged or of another kind."""
+        """Load a saved model, on the CPU. Raises DataError if it is missing, damaged or of another kind."""
         path = files.join(folder, MODEL)
         tensors, about = read_packed(path, KEY, About)
         if about["format"] not in READABLE or not {"encoder", "head"} <= about.keys():
@@ -132,7 +148,7 @@ class HeadModel(nn.Module):
         head = about["head"]
 
         def make() -> HeadModel:
-            made = heads.make_head(head["layer"], in_dim=head["in_dim"], n_labels=head["n_labels"], **head["options"])
+            made = make_head(head["layer"], in_dim=head["in_dim"], n_labels=head["n_labels"], **head["options"])
             return cls(SparseEncoder(**about["encoder"]), made)
 
         _check_weights(files.join(folder, WEIGHTS), head["n_labels"])
@@ -142,7 +158,10 @@ class HeadModel(nn.Module):
 
 
 def _check_weights(path: str, n_labels: int) -> None:
-    """What lies beside the model has its labels: a DFT head's own tensors do not tell how many there are."""
+    """Raise DataError unless the weights beside the model have its number of labels.
+
+    The tensors of a DFT head without slack do not say how many labels there are.
+    """
     if not files.exists(path):
         return
     with files.open_read(path) as stream:
@@ -153,7 +172,7 @@ def _check_weights(path: str, n_labels: int) -> None:
 
 
 def as_matrix(labels: np.ndarray, values: np.ndarray, n_labels: int) -> sp.csr_matrix:
-    """Ranked labels [rows, k] (-1: none) with their values as a CSR matrix."""
+    """Ranked labels [rows, k], -1 for none, with their values as a CSR matrix."""
     rows, places = np.nonzero(labels >= 0)
     entries = values[rows, places].astype(np.float32), (rows, labels[rows, places])
     return canonical(sp.csr_matrix(entries, shape=(len(labels), n_labels)), "predictions")

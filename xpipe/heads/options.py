@@ -1,6 +1,6 @@
-"""What a training run can be asked for, and what is wrong with what was asked.
+"""The options of a training run, and their checks.
 
-Holds no data and no work, and imports no PyTorch.
+Holds no training, and imports no PyTorch.
 """
 
 from __future__ import annotations
@@ -17,16 +17,48 @@ Device = Literal["auto", "cpu", "cuda"]
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """All that decides a trained head besides its data.
+    """Everything that decides a trained head besides its data.
 
-    layer, head: name of the head and its own options, as `make_head` takes them. width, hidden, normalize, dropout: of
-    the encoder. epochs at most; patience: epochs without a better criterion before it stops. validation: share of the
-    training rows held out for the criterion: nDCG@5, which compares heads whose losses cannot be compared, or the
-    head's own loss; with 0 every epoch is trained and the last one kept. batch_size, learning_rate, weight_decay: of
-    AdamW; biases do not decay. seed: first weights, order of rows, held-out rows. device: auto tries CUDA before it
-    believes in it; mixed_precision: bfloat16 products, on CUDA only. threads: of PyTorch on the CPU; their number
-    changes sums in the last bits, so it is part of the options and not taken from the machine.
-    Raises ConfigError, for the first option that is out of range.
+    Parameters
+    ----------
+    layer : str
+        The name of the head, as `make_head` takes it.
+    head : dict, optional
+        The head's own options, as `make_head` takes them.
+    width, hidden, normalize, dropout
+        Of the encoder, see `SparseEncoder`.
+    epochs : int, default 30
+        At most.
+    patience : int, default 3
+        Training stops after so many epochs without a better criterion.
+    batch_size : int, default 256
+        Rows per batch, at most.
+    learning_rate, weight_decay : float, default 1e-2 and 0.01
+        Of AdamW; biases do not decay.
+    validation : float, default 0.1
+        Share of the training rows held out for the criterion. With 0 all epochs are trained, and the last one is kept.
+    criterion : {"ndcg", "loss"}, default "ndcg"
+        nDCG@5 of the held-out rows, which compares heads with different losses, or the head's own loss.
+    seed : int, default 0
+        For the first weights, the order of rows and the held-out rows.
+    device : {"auto", "cpu", "cuda"}, default "auto"
+        "auto" tries a computation on CUDA before it is chosen.
+    mixed_precision : bool, default True
+        Products in bfloat16, on CUDA only.
+    threads : int, default 1
+        Of PyTorch on the CPU. Their number changes the last bits of sums, so it is not taken from the machine.
+
+    Raises
+    ------
+    ConfigError
+        For the first option that is out of range.
+
+    Examples
+    --------
+    >>> from xpipe.heads import TrainOptions
+    >>> options = TrainOptions("dft", {"k": 8, "slack": 32}, epochs=5)
+    >>> options.batch_size, options.criterion
+    (256, 'ndcg')
     """
 
     layer: str
@@ -66,5 +98,5 @@ class TrainOptions:
                 raise ConfigError(f"`{name}` must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
 
     def decisive(self, device: str) -> dict[str, Any]:
-        """The options as plain JSON values, with the device that was chosen: checkpoints of others are refused."""
+        """The options as JSON values, with the chosen device: they say which checkpoints belong to a run."""
         return {**asdict(self), "device": device}

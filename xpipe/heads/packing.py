@@ -1,6 +1,6 @@
-"""Tensors and facts about them as safetensors bytes, with a digest over both: what was changed on a disk is refused.
+"""Tensors and JSON values about them as safetensors bytes, with a digest over both, so that damaged files are refused.
 
-Holds no model. Whatever the header declares is checked against the bytes there are before a tensor is made of it.
+Holds no model. The header is checked against the size of the file before any tensor is made.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from xpipe.ground.safetensors_header import parse_header
 
 T = TypeVar("T")
 M = TypeVar("M", bound=nn.Module)
-DIGEST = "sha256"  # over the facts and all tensors; files of before it have none
+DIGEST = "sha256"  # over the values and all tensors; files of format 1 have none
 FIX = "save it again; if that was done, copy it again: it may be cut short"
-# what building a module of a file's options can raise, besides errors that teach
+# errors of PyTorch and Python that building a module from a file's options can raise
 UNBUILDABLE = (
     ValueError, KeyError, TypeError, AttributeError, IndexError, RuntimeError, ArithmeticError, MemoryError,
 )  # fmt: skip
 
 
 def pack(tensors: dict[str, torch.Tensor], about: dict[str, Any], key: str) -> bytes:
-    """A safetensors file; the facts under one key of its metadata, since the order of several is not fixed."""
+    """A safetensors file with `about` as JSON under one key of its metadata: the order of several keys is not fixed."""
     from safetensors.torch import save
 
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
@@ -37,7 +37,10 @@ def pack(tensors: dict[str, torch.Tensor], about: dict[str, Any], key: str) -> b
 
 
 def read_packed(path: str, key: str, shape: type[T]) -> tuple[dict[str, torch.Tensor], T]:
-    """What `pack` put into a file. Raises DataError where it is missing, damaged, or something else."""
+    """(tensors by name, values) of a file of `pack`. Raises DataError if it is missing, damaged, or another file.
+
+    shape: the type that the values must have.
+    """
     if not files.exists(path):
         raise DataError("there is no such file", where=path)
     try:
@@ -48,7 +51,7 @@ def read_packed(path: str, key: str, shape: type[T]) -> tuple[dict[str, torch.Te
 
 
 def unpack(content: bytes, key: str, shape: type[T], where: str) -> tuple[dict[str, torch.Tensor], T]:
-    """(tensors by name, the facts, which have this shape) of the bytes of a file; `where` names it in errors."""
+    """`read_packed` for the bytes of a file; `where` names it in errors."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -71,10 +74,10 @@ def unpack(content: bytes, key: str, shape: type[T], where: str) -> tuple[dict[s
 
 
 def build(make: Callable[[], M], tensors: dict[str, torch.Tensor], where: str) -> M:
-    """The module that `make` makes of a file's options, which its tensors fit.
+    """The module that `make` builds from a file's options, if the file's tensors fit it.
 
-    It is made without memory first: options that ask for terabytes do not fit the tensors of a file that has none.
-    Raises DataError where it cannot be made, or the tensors are not its own.
+    It is built without memory first, on the meta device, and its shapes are compared with the tensors. So a file whose
+    options ask for terabytes is refused. Raises DataError if the module cannot be built or the tensors do not fit.
     """
     try:
         with torch.device("meta"):
@@ -90,6 +93,7 @@ def build(make: Callable[[], M], tensors: dict[str, torch.Tensor], where: str) -
 
 
 def _digest(tensors: dict[str, torch.Tensor], about: dict[str, Any]) -> str:
+    """SHA-256 over the values, and over name, type, shape and bytes of each tensor."""
     found = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     for name in sorted(tensors):
         tensor = tensors[name]

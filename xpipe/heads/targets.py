@@ -1,6 +1,7 @@
-"""Label sets of a batch as index lists. Holds no dense matrix of samples x labels, and makes none.
+"""Label sets of a batch as lists of label numbers.
 
-Layout as in CSR: the labels of row i are `labels[offsets[i]:offsets[i + 1]]`, ascending.
+Holds no dense matrix of samples x labels, and makes none. Layout as in CSR: the labels of row i are
+`labels[offsets[i]:offsets[i + 1]]`, ascending.
 """
 
 from __future__ import annotations
@@ -15,14 +16,29 @@ from xpipe.errors import DataError
 
 
 class Targets(NamedTuple):
-    """offsets: int64 [rows + 1]; labels: int64 [entries], counted from 0, ascending in a row. `len` gives the rows."""
+    """The label sets of the rows of a batch. `len` gives the number of rows.
+
+    Attributes
+    ----------
+    offsets : tensor of int64, shape (rows + 1,)
+        Where the labels of each row begin.
+    labels : tensor of int64, shape (entries,)
+        Label numbers from 0, ascending within a row.
+
+    Examples
+    --------
+    >>> from xpipe.heads import Targets
+    >>> targets = Targets.of([[17, 3], []])
+    >>> targets.labels.tolist(), targets.counts().tolist(), len(targets)
+    ([3, 17], [2, 0], 2)
+    """
 
     offsets: torch.Tensor
     labels: torch.Tensor
 
     @classmethod
     def of(cls, sets: Iterable[Iterable[int]]) -> Targets:
-        """From a list of lists of labels, in any order. Raises DataError for one that is negative or twice in a row."""
+        """Targets of one list of labels per row, in any order. Raises DataError for negative and repeated labels."""
         offsets, labels = [0], []
         for number, row in enumerate(sets):
             ascending = sorted(int(label) for label in row)
@@ -39,10 +55,11 @@ class Targets(NamedTuple):
         return self.offsets.shape[0] - 1
 
     def to(self, device: torch.device | str) -> Targets:
+        """The same targets on a device."""
         return Targets(self.offsets.to(device), self.labels.to(device))
 
     def counts(self) -> torch.Tensor:
-        """How many labels each row has, int64 [rows]."""
+        """The number of labels of each row, int64 [rows]."""
         return self.offsets.diff()
 
     def rows(self) -> torch.Tensor:
@@ -52,5 +69,5 @@ class Targets(NamedTuple):
         return torch.repeat_interleave(rows, counts, output_size=self.labels.shape[0])
 
     def sums(self, values: torch.Tensor) -> torch.Tensor:
-        """Sums of a value an entry over each row, [rows]."""
+        """Sums over each row of values [entries], one per entry; [rows]."""
         return values.new_zeros(len(self)).index_add_(0, self.rows(), values)

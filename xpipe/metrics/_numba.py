@@ -1,47 +1,58 @@
 """Kernels that measure rows of ranked labels, count them by label, and resample them.
 
-Hold no validation and no threads. ranked: rows x k label numbers, best first, -1 for none. The labels that are true
-in a row are true_labels[true_ptr[row] : true_ptr[row + 1]], ascending.
+Hold no validation and no threads. ranked: rows x k label numbers, best first, -1 for none. true: a `truth.Truth`; the
+true labels of a row are true.labels[true.ptr[row] : true.ptr[row + 1]], ascending.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from xpipe.ground._splitmix_numba import GOLDEN, mix
 from xpipe.ground.accelerate import jit
 from xpipe.metrics._ranking_numba import contains
 
-# What a row adds to each metric at 1..k: the second axis of `contributions`.
+# The quantities that a row adds to the metrics at 1..k: the second axis of `contributions`.
 HITS, RECALL, NDCG, PREDICTED, TRUE, PSP, PSP_BEST, PSNDCG, PSNDCG_BEST = range(9)
-PLAIN = 5  # quantities without propensities; with them all nine
+PLAIN = 5  # quantities without propensities; with them there are nine
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+class Gains(NamedTuple):
+    """What a hit is worth, float64.
+
+    weights [n_labels]: inverse propensities, or empty. discounts [k]: 1 / log2(1 + rank). inverse_ideal [k]: 1 / the
+    running sums of the discounts.
+    """
+
+    weights: np.ndarray
+    discounts: np.ndarray
+    inverse_ideal: np.ndarray
 
 
 @jit
-def measure_rows(
-    first, last, ranked, true_ptr, true_labels, weights, discounts, inverse_ideal, hits, contributions, sums
-):
-    """Fill hits (rows x k, 0 or 1) of rows first..last-1 and add up (sums: quantities x k) what each row contributes.
+def measure_rows(first, last, ranked, true, gains, hits, contributions, sums):
+    """Fill hits (rows x k, 0 or 1) of rows first..last-1, and add what each row contributes to sums (quantities x k).
 
-    weights: inverse propensities, or nothing. discounts: 1 / log2(1 + rank); inverse_ideal: 1 / their running sums.
-    contributions: rows x (quantities x k), to be filled, or nothing.
+    contributions: rows x (quantities x k), to be filled, or empty.
     """
+    weights, discounts, inverse_ideal = gains.weights, gains.discounts, gains.inverse_ideal
     k = ranked.shape[1]
     best_weights = np.empty(k)
     given = np.empty(sums.shape)
-    flat_given, flat_sums = given.reshape(-1), sums.reshape(-1)  # one loop over all of them is a fast one
+    flat_given, flat_sums = given.reshape(-1), sums.reshape(-1)  # one loop over all of them is fast
     for row in range(first, last):
-        true = true_labels[true_ptr[row] : true_ptr[row + 1]]
-        n_true = len(true)
+        own = true.labels[true.ptr[row] : true.ptr[row + 1]]
+        n_true = len(own)
         last_true = max(n_true - 1, 0)
         one_true = 1.0 / max(n_true, 1)
-        n_best = keep_largest(true, weights, best_weights) if len(weights) else 0
+        n_best = keep_largest(own, weights, best_weights) if len(weights) else 0
         n_hits, gain, n_predicted = 0, 0.0, 0
         scored, scored_gain, best, best_gain = 0.0, 0.0, 0.0, 0.0
         for j in range(k):
             label = ranked[row, j]
-            hit = label >= 0 and contains(true, label)
+            hit = label >= 0 and contains(own, label)
             hits[row, j] = hit
             n_predicted += label >= 0
             if hit:
@@ -73,7 +84,7 @@ def measure_rows(
 
 @jit
 def keep_largest(true, weights, largest):
-    """The largest weights of the true labels, in descending order; returns how many."""
+    """Fill `largest` with the largest weights of the true labels, in descending order. Returns their number."""
     length = 0
     for label in true:
         weight = weights[label]
@@ -93,7 +104,7 @@ def keep_largest(true, weights, largest):
 
 @jit
 def count_labels(ranked, hits, counts):
-    """For each label, [0] the rows where it stands at each rank, [1] those of them where it is true."""
+    """Count for each label and rank [0] the rows where it has this rank, [1] those of them where it is true."""
     for row in range(ranked.shape[0]):
         for j in range(ranked.shape[1]):
             label = ranked[row, j]
@@ -105,7 +116,7 @@ def count_labels(ranked, hits, counts):
 
 @jit
 def sum_labels(true, counts, f1_sums, covered):
-    """Turn counts at ranks into counts up to ranks; add up each label's F1, count the labels that were ever hit."""
+    """Turn counts at ranks into counts up to ranks. Add up the F1 of all labels, and count the labels ever hit."""
     for label in range(len(true)):
         predicted, hits = 0, 0
         for j in range(counts.shape[2]):
@@ -119,30 +130,26 @@ def sum_labels(true, counts, f1_sums, covered):
 
 @jit
 def draw_counts(seed, counts):
-    """How often each of n items is drawn when n of them are drawn with replacement."""
+    """Count how often each of n items is drawn when n of them are drawn with replacement."""
     n = np.uint64(len(counts))
     counts[:] = 0
     state = np.uint64(seed)
     for _ in range(len(counts)):
-        state += GOLDEN  # splitmix64: a counter, scrambled
-        z = state
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z ^= z >> np.uint64(31)
-        counts[((z >> np.uint64(32)) * n) >> np.uint64(32)] += 1
+        state += GOLDEN
+        counts[((mix(state) >> np.uint64(32)) * n) >> np.uint64(32)] += 1
 
 
 @jit
 def resample_sums(seeds, contributions, counts, sums):
-    """Sums of contributions (rows x quantities) over one resample of the rows for each seed.
+    """Add up contributions (rows x quantities) over one resample of the rows per seed.
 
-    counts: seeds x rows, work space. sums: seeds x quantities, zeros.
+    counts: seeds x rows, work space. sums: seeds x quantities, zeros at the start.
     """
     n_quantities = contributions.shape[1]
     given = np.empty(n_quantities)
     for number in range(len(seeds)):
         draw_counts(seeds[number], counts[number])
-    for row in range(len(contributions)):  # rows outside: each is read once for all resamples
+    for row in range(len(contributions)):  # the outer loop is over rows: each row is read once for all resamples
         for quantity in range(n_quantities):
             given[quantity] = contributions[row, quantity]
         for number in range(len(seeds)):

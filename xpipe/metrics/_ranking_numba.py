@@ -1,11 +1,13 @@
-"""Kernels that rank: the best labels of each row, from sparse or dense scores or from lists that are ranked already.
+"""Kernels that rank: the best labels of each row, from sparse or dense scores, or from lists that are ranked already.
 
-Hold no validation beyond the status codes and no threads. A row's labels and scores lie side by side; `filtered` are
-the labels a row leaves out, in ascending order. Each kernel returns (status, row, place in the row) of the first thing
-that is wrong.
+Hold no validation beyond status codes, and no threads. `filtered` are the labels that a row leaves out, ascending.
+`filters` and `true` are `truth.Filters` and `truth.Truth`. Each kernel over rows returns (status, row, place in the
+row) of the first thing that is wrong.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,13 +15,36 @@ from xpipe.ground.accelerate import jit
 
 FINE, BEYOND, TWICE, NOT_FINITE, AFTER_NONE = 0, 1, 2, 3, 4
 LANES = 16  # parts of a row whose maxima bound its best scores; fixed, so that they fit vector registers
-SIGN, ALL, HALF = np.uint32(0x80000000), np.uint32(0xFFFFFFFF), np.uint64(32)  # of a float32's bits; of a key
-SHORT = 12  # a list this short is searched faster from its start than by halving
+SIGN, ALL, HALF = np.uint32(0x80000000), np.uint32(0xFFFFFFFF), np.uint64(32)  # sign bit, all bits; half of a key
+SHORT = 12  # lists up to this length are searched from the start, longer ones by bisection first
+
+
+class Scores(NamedTuple):
+    """Scores of all rows.
+
+    indptr int64 is empty where every label of every row has a score; then indices int32 are all labels, once. values:
+    float32 or float64. bits uint32: those of float32 values, else empty. lowest: the smallest label allowed, -1 where
+    that stands for none.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+    bits: np.ndarray
+    lowest: int
+    n_labels: int
+
+
+class Space(NamedTuple):
+    """Work space. stamps int32 [n_labels]: no row's number at first. places int32: one more than a row has entries."""
+
+    stamps: np.ndarray
+    places: np.ndarray
 
 
 @jit
 def contains(labels, label):
-    """Whether the ascending labels have this one."""
+    """Whether a label is among ascending labels."""
     first, last = 0, len(labels)
     while last - first > SHORT:
         middle = (first + last) >> 1
@@ -28,14 +53,14 @@ def contains(labels, label):
         else:
             last = middle
     found = False
-    for p in range(first, last):  # to the end: faster than a branch nobody can foresee
+    for p in range(first, last):  # to the end: faster than a branch that is hard to predict
         found |= labels[p] == label
     return found
 
 
 @jit
 def check_labels(labels, lowest, n_labels, row, stamps):
-    """(status, place): labels must be within lowest..n_labels - 1, and none but -1 twice. stamps: a number a label."""
+    """(status, place): labels must be within lowest..n_labels - 1, and none but -1 may be repeated."""
     ascending = True
     for p in range(1, len(labels)):
         ascending &= labels[p] > labels[p - 1]
@@ -54,7 +79,7 @@ def check_labels(labels, lowest, n_labels, row, stamps):
 
 @jit
 def bound_best(scores, maxima, best):
-    """A score that as many scores reach as `best` has places: the last of the best of the maxima of LANES parts."""
+    """A score that at least len(best) scores reach: the len(best)-th largest of the maxima of LANES parts."""
     for lane in range(LANES):
         maxima[lane] = scores[lane]
     whole = len(scores) - len(scores) % LANES
@@ -68,7 +93,7 @@ def bound_best(scores, maxima, best):
         maxima[p - whole] = score if score > maxima[p - whole] else maxima[p - whole]
     for j in range(len(best)):
         best[j] = -np.inf
-    for lane in range(LANES):  # no branches: each score goes down the places and swaps where it is larger
+    for lane in range(LANES):  # without branches: each score moves down the places and swaps where it is larger
         score = maxima[lane]
         for j in range(len(best)):
             here = best[j]
@@ -79,9 +104,9 @@ def bound_best(scores, maxima, best):
 
 @jit
 def gather_places(scores, least, places):
-    """Where scores reach `least`; nan is among them, to be found later. Returns how many there are."""
+    """List in `places` where scores reach `least`, or are nan, which is found later. Returns their number."""
     n_places = 0
-    for p in range(len(scores)):  # always written, not always kept: faster than a branch nobody can foresee
+    for p in range(len(scores)):  # always written, not always kept: faster than a branch that is hard to predict
         places[n_places] = p
         n_places += not scores[p] < least
     return n_places
@@ -89,7 +114,7 @@ def gather_places(scores, least, places):
 
 @jit
 def all_finite(scores, places):
-    """Whether none of the scores, which are above -inf, is inf or nan."""
+    """Whether none of the scores at these places, which are above -inf, is inf or nan."""
     fine = True
     for p in places:
         fine &= scores[p] < np.inf
@@ -98,15 +123,15 @@ def all_finite(scores, places):
 
 @jit
 def rank_row(labels, scores, filtered, places, best_labels, best_scores):
-    """(status, place, length): the best of the entries at these places, higher score first, then smaller label.
+    """Fill the best of the entries at these places, higher score first, then smaller label.
 
-    Labels -1 and scores -inf are no predictions.
+    Labels -1 and scores -inf are no predictions. Returns (status, place, number of predictions).
     """
     width = len(best_labels)
     length = 0
     for p in places:
         score, label = scores[p], labels[p]
-        if not ((score > -np.inf) & (score < np.inf) & (label >= 0)):  # one branch for all that is rare
+        if not ((score > -np.inf) & (score < np.inf) & (label >= 0)):  # one branch for all rare cases
             if label < 0 or score == -np.inf:
                 continue
             return NOT_FINITE, p, 0
@@ -130,10 +155,10 @@ def rank_row(labels, scores, filtered, places, best_labels, best_scores):
 
 @jit
 def rank_float32(labels, bits, places, keys, ranked):
-    """The same where there are more scores than are wanted, all finite, without filter; returns whether they are tied.
+    """`rank_row` for more scores than are wanted, all finite, without filter. Returns whether they are tied.
 
-    bits: of the scores. A score and its label make one key whose order as a whole number is the order wanted, so that
-    the best can be kept without branches.
+    bits: those of the scores. A score and its label make one key; the order of keys as whole numbers is the order of
+    the ranking, so the best are kept without branches.
     """
     for j in range(len(keys)):
         keys[j] = 0
@@ -154,7 +179,7 @@ def rank_float32(labels, bits, places, keys, ranked):
 
 @jit
 def keep_best(best_labels, best_scores, length, ranked):
-    """Write the best labels, -1 behind the last; whether equal scores decided about any of them."""
+    """Write the best labels, then -1. Returns whether equal scores decided about any of them."""
     tied = False
     for j in range(len(ranked)):
         ranked[j] = best_labels[j] if j < length else -1
@@ -163,34 +188,36 @@ def keep_best(best_labels, best_scores, length, ranked):
 
 
 @jit
-def rank_rows(first, last, indptr, indices, values, bits, lowest, n_labels, filter_ptr, filter_labels, stamps, places,
-              ranked, tied):  # fmt: skip
-    """Rank the entries of rows first..last-1.
+def entries_of(row, scores, stamps):
+    """(status, place, first entry, last entry + 1, labels) of a row."""
+    if len(scores.indptr) == 0:
+        return FINE, 0, row * scores.n_labels, (row + 1) * scores.n_labels, scores.indices
+    start, end = scores.indptr[row], scores.indptr[row + 1]
+    labels = scores.indices[start:end]
+    status, place = check_labels(labels, scores.lowest, scores.n_labels, row, stamps)
+    return status, place, start, end, labels
 
-    indptr empty: values has all labels of each row, and indices are all labels. bits: of float32 values, else nothing.
-    stamps: work space, a number a label, none of them a row's. places: work space, a number an entry of a row.
-    """
+
+@jit
+def rank_rows(first, last, scores, filters, space, ranked, tied):
+    """Rank the entries of rows first..last-1: fill ranked [rows, k], -1 after the last label, and tied [rows]."""
     width = ranked.shape[1] + 1  # one more than asked for shows whether the last one asked for is tied
-    best_labels, best_scores = np.empty(width, np.int32), np.empty(width, values.dtype)
-    keys, maxima = np.empty(width, np.uint64), np.empty(LANES, values.dtype)
+    best_labels, best_scores = np.empty(width, np.int32), np.empty(width, scores.values.dtype)
+    keys, maxima = np.empty(width, np.uint64), np.empty(LANES, scores.values.dtype)
     for row in range(first, last):
-        status, place, length, labels = FINE, 0, 0, indices
-        start, end = row * n_labels, (row + 1) * n_labels
-        if len(indptr):
-            start, end = indptr[row], indptr[row + 1]
-            labels = indices[start:end]
-            status, place = check_labels(labels, lowest, n_labels, row, stamps)
+        length = 0
+        status, place, start, end, labels = entries_of(row, scores, space.stamps)
         if status == FINE:
-            scores = values[start:end]
-            filtered = filter_labels[filter_ptr[row] : filter_ptr[row + 1]]
-            least = values.dtype.type(-np.inf)
-            if lowest == 0 and len(filtered) == 0 and width <= LANES < len(scores):
-                least = bound_best(scores, maxima, best_scores)
-            found = places[: gather_places(scores, least, places)]
-            if len(bits) and least > -np.inf and all_finite(scores, found):
-                tied[row] = rank_float32(labels, bits[start:end], found, keys, ranked[row])
+            values = scores.values[start:end]
+            filtered = filters.labels[filters.ptr[row] : filters.ptr[row + 1]]
+            least = scores.values.dtype.type(-np.inf)
+            if scores.lowest == 0 and len(filtered) == 0 and width <= LANES < len(values):
+                least = bound_best(values, maxima, best_scores)
+            found = space.places[: gather_places(values, least, space.places)]
+            if len(scores.bits) and least > -np.inf and all_finite(values, found):
+                tied[row] = rank_float32(labels, scores.bits[start:end], found, keys, ranked[row])
                 continue
-            status, place, length = rank_row(labels, scores, filtered, found, best_labels, best_scores)
+            status, place, length = rank_row(labels, values, filtered, found, best_labels, best_scores)
         if status != FINE:
             return status, row, place
         tied[row] = keep_best(best_labels, best_scores, length, ranked[row])
@@ -198,14 +225,14 @@ def rank_rows(first, last, indptr, indices, values, bits, lowest, n_labels, filt
 
 
 @jit
-def take_ranked(first, last, lists, n_labels, filter_ptr, filter_labels, stamps, ranked):
-    """The first labels of lists that are in order already, -1 behind the last."""
+def take_ranked(first, last, lists, n_labels, filters, stamps, ranked):
+    """Fill `ranked` with the first labels of lists that are in order already, -1 after the last label."""
     for row in range(first, last):
         labels = lists[row]
         status, place = check_labels(labels, -1, n_labels, row, stamps)
         if status != FINE:
             return status, row, place
-        filtered = filter_labels[filter_ptr[row] : filter_ptr[row + 1]]
+        filtered = filters.labels[filters.ptr[row] : filters.ptr[row + 1]]
         length, ended = 0, False
         for p in range(len(labels)):
             if labels[p] < 0:
@@ -235,20 +262,14 @@ def count_row(labels, scores, threshold, filtered, true, predicted, hits):
 
 
 @jit
-def count_rows(indptr, indices, values, lowest, n_labels, threshold, remove_empty, true_ptr, true_labels, filter_ptr,
-               filter_labels, stamps, predicted, hits):  # fmt: skip
-    """Count the predictions of all rows by label; remove_empty: only of rows with true labels. Else as in rank_rows."""
-    for row in range(len(true_ptr) - 1):
-        status, place, labels = FINE, 0, indices
-        start, end = row * n_labels, (row + 1) * n_labels
-        if len(indptr):
-            start, end = indptr[row], indptr[row + 1]
-            labels = indices[start:end]
-            status, place = check_labels(labels, lowest, n_labels, row, stamps)
-        if status == FINE and not (remove_empty and true_ptr[row] == true_ptr[row + 1]):
-            filtered = filter_labels[filter_ptr[row] : filter_ptr[row + 1]]
-            true = true_labels[true_ptr[row] : true_ptr[row + 1]]
-            status, place = count_row(labels, values[start:end], threshold, filtered, true, predicted, hits)
+def count_rows(scores, threshold, remove_empty, true, filters, stamps, predicted, hits):
+    """Count the predictions of all rows by label. remove_empty: only of rows with true labels."""
+    for row in range(len(true.ptr) - 1):
+        status, place, start, end, labels = entries_of(row, scores, stamps)
+        if status == FINE and not (remove_empty and true.ptr[row] == true.ptr[row + 1]):
+            filtered = filters.labels[filters.ptr[row] : filters.ptr[row + 1]]
+            own = true.labels[true.ptr[row] : true.ptr[row + 1]]
+            status, place = count_row(labels, scores.values[start:end], threshold, filtered, own, predicted, hits)
         if status != FINE:
             return status, row, place
     return FINE, 0, 0

@@ -1,6 +1,6 @@
-"""Metrics by frequency of the labels: from the head, the tenth of the labels seen most often, to the tail.
+"""Metrics by label frequency: from the tenth of the labels that is most frequent to the tenth that is rarest.
 
-Holds no counting of rows: that is `measuring`, whose counts by label come in.
+Holds no counting of rows: `measuring` has counted them for each label.
 """
 
 from __future__ import annotations
@@ -15,10 +15,31 @@ from xpipe.metrics.measuring import Measured
 
 @dataclass(frozen=True)
 class Group:
-    """Labels of like frequency, measured at k. Their shares of P@k add up to P@k over the groups.
+    """Labels of similar frequency, measured at k.
 
-    frequency: (most, least) of a label of the group. true, predicted, hits: occurrences in the rows measured. covered:
-    share of the group's labels with true rows that are predicted rightly at least once.
+    Attributes
+    ----------
+    labels : int
+        The number of labels.
+    frequency : tuple of int
+        The largest and the smallest frequency of a label of the group.
+    true, predicted, hits : int
+        Occurrences in the rows measured: of true labels, of predictions, of correct predictions.
+    precision, recall, f1 : float
+        Of these occurrences.
+    covered : float
+        Share of the labels with true rows that are predicted correctly at least once.
+    share_of_precision : float
+        Hits per row and rank; over all groups these add up to P@k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.metrics import break_down, measure
+    >>> measured = measure(np.array([[0.9, 0.1], [0.8, 0.2]]), np.array([[1, 0], [0, 1]]), k=1)
+    >>> frequent, rare = break_down(measured, np.array([7, 1]), groups=2)
+    >>> frequent.frequency, frequent.hits, rare.covered
+    ((7, 7), 1, 0.0)
     """
 
     labels: int
@@ -34,10 +55,34 @@ class Group:
 
 
 def break_down(measured: Measured, frequency: np.ndarray | None = None, *, groups: int = 10) -> list[Group]:
-    """The metrics at k of each of `groups` groups of equally many labels, the most frequent first.
+    """Measure groups of labels of similar frequency, the most frequent first.
 
-    frequency: of each label, best in the training rows; None: in the rows measured. Of labels with the same frequency
-    the one with the smaller number comes first. Fewer groups where there are fewer labels.
+    Parameters
+    ----------
+    measured : Measured
+        From `measure`; groups are measured at its k.
+    frequency : ndarray of int, shape (n_labels,), optional
+        Of each label, best in the training rows. Default: in the rows measured. Labels of the same frequency are
+        ordered by their number.
+    groups : int, default 10
+        How many groups of equally many labels; fewer where there are fewer labels.
+
+    Returns
+    -------
+    list of Group
+
+    Raises
+    ------
+    DataError
+        If there is not one frequency per label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.metrics import break_down, measure
+    >>> measured = measure(np.array([[0.9, 0.1]]), np.array([[1, 0]]), k=1)
+    >>> [group.precision for group in break_down(measured, groups=1)]
+    [1.0]
     """
     true, n_labels = measured.labels.true, measured.n_labels
     counts = true if frequency is None else np.asarray(frequency)

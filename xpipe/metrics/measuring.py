@@ -1,25 +1,31 @@
-"""Every metric of ranked labels in one pass: what each row adds, the sums, and counts by label.
+"""Every metric of ranked labels in one pass: the contribution of each row, the sums, and counts by label.
 
-Holds no reading of files and no ranking: that is `predictions`, which also says in which forms scores may come. The
-formulas stand in `ranking`.
+Holds no reading of files and no ranking (`predictions`, which also lists the forms of scores). `ranking` has the
+formulas.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from xpipe.errors import DataError
 from xpipe.ground.machine import check_threads
 from xpipe.ground.sparse import read_only
-from xpipe.metrics.predictions import check_k, check_scores, rank_checked, run_chunks
-from xpipe.metrics.truth import Truth, check_truth, check_weights, make_filters, take_filtered
+from xpipe.metrics.options import K
+from xpipe.metrics.predictions import Scores, check_k, check_scores, rank_checked, run_chunks
+from xpipe.metrics.truth import LabelMatrix, Truth, check_truth, check_weights, make_filters, take_filtered
 
 
 class LabelCounts(NamedTuple):
-    """By label. true: rows that have it; predicted, hits (labels x k): rows with it among the 1..k best, rightly."""
+    """Counts of rows for each label.
+
+    true [n_labels]: rows that have the label. predicted [n_labels, k]: rows that have it among their 1..k best. hits
+    [n_labels, k]: those of them where it is true.
+    """
 
     true: np.ndarray
     predicted: np.ndarray
@@ -28,12 +34,36 @@ class LabelCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """All metrics, each an array of its values at 1..k in float64; psp and psndcg are None without propensities.
+    """All metrics of some scores.
 
-    n_rows: rows the means go over. rows_without_labels: rows without true labels, among them unless they were removed.
-    tied_rows: rows in which equal scores decided about the k best. short_rows: rows with fewer than k predictions.
-    filtered_true: true labels that the filter took away. contributions: rows x quantities x k, what each row adds
-    (only with keep_rows).
+    Attributes
+    ----------
+    k : int
+        Metrics are measured at ranks 1..k.
+    precision, recall, f1, ndcg, micro_f1, macro_f1, coverage : ndarray of float64, shape (k,)
+        The metrics at 1..k; `xpipe.metrics.ranking` has the formulas.
+    psp, psndcg : ndarray of float64, shape (k,), or None
+        None without propensities.
+    n_rows, n_labels : int
+        Rows that the means go over, number of labels.
+    rows_without_labels, rows_removed : int
+        Rows without true labels, and how many of them were removed.
+    tied_rows, short_rows : int
+        Rows in which equal scores decided about the k best, rows with fewer than k predictions.
+    filtered_true : int
+        True labels that the filter removed.
+    labels : LabelCounts
+        Counts of rows for each label.
+    contributions : ndarray of float32, shape (n_rows, quantities, k), or None
+        What each row adds to the sums; only with `keep_rows`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.metrics import measure
+    >>> measured = measure(np.array([[0.9, 0.5, 0.1]]), np.array([[1, 0, 1]]), k=2)
+    >>> measured.precision.tolist(), measured.recall.tolist()
+    ([1.0, 0.5], [0.5, 0.5])
     """
 
     k: int
@@ -57,23 +87,64 @@ class Measured:
     contributions: np.ndarray | None
 
 
+class MeasureOptions(TypedDict, total=False):
+    """Options of `measure` that every metric takes."""
+
+    filter_labels: np.ndarray | None
+    remove_empty: bool
+    threads: int | None
+
+
 def measure(
-    scores: Any,
-    truth: Any,
-    k: int = 5,
+    scores: Scores,
+    truth: LabelMatrix,
+    k: int = K,
     *,
     inverse_propensity: np.ndarray | None = None,
-    filter_labels: Any = None,
+    filter_labels: np.ndarray | None = None,
     remove_empty: bool = False,
     threads: int | None = None,
     keep_rows: bool = False,
 ) -> Measured:
-    """Every metric at 1..k from one pass over the scores.
+    """Measure every metric at ranks 1..k in one pass over the scores.
 
-    scores: in any form of `predictions`. truth: rows x labels, sparse or dense; what is not 0 is true.
-    inverse_propensity: one number a label (of `propensity`), for psp and psndcg. filter_labels: pairs [n, 2] of row and
-    label that count neither as predictions nor as true labels. remove_empty: leave out rows without true labels.
-    The same bytes for any number of threads. Raises DataError where the matrices are wrong or do not fit.
+    Parameters
+    ----------
+    scores : scipy sparse matrix, ndarray, or pair of ndarrays
+        In any form that `rank` takes.
+    truth : scipy sparse matrix or ndarray, shape (n_rows, n_labels)
+        True labels: the entries that are not 0.
+    k : int, default 5
+        The largest rank.
+    inverse_propensity : ndarray of float, shape (n_labels,), optional
+        From `inverse_propensity`, for psp and psndcg.
+    filter_labels : array_like of int, shape (n, 2), optional
+        Pairs of row and label that count neither as predictions nor as true labels.
+    remove_empty : bool, default False
+        Leave out rows without true labels.
+    threads : int, optional
+        Default: one per usable core. The number changes no byte of the result.
+    keep_rows : bool, default False
+        Keep what each row contributes, as `intervals` needs it.
+
+    Returns
+    -------
+    Measured
+
+    Raises
+    ------
+    DataError
+        If the matrices are wrong or do not fit each other, or no rows are left.
+    ConfigError
+        If k or threads is below 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.metrics import measure
+    >>> scores, truth = np.array([[0.9, 0.5, 0.1], [0.2, 0.3, 0.4]]), np.array([[1, 0, 1], [1, 0, 0]])
+    >>> measure(scores, truth, k=3).ndcg.round(3).tolist()
+    [0.5, 0.307, 0.71]
     """
     k, threads = check_k(k), check_threads(threads)
     matrix = check_truth(truth)
@@ -84,7 +155,7 @@ def measure(
     ranked, tied = rank_checked(check_scores(scores, n_rows, n_labels), k, filters, threads)
     empty = true.ptr[1:] == true.ptr[:-1]
     n_empty = int(empty.sum())
-    if remove_empty and n_empty:  # rows that go have no true labels: only the pointers change
+    if remove_empty and n_empty:  # the removed rows have no true labels, so only the pointers change
         ranked, tied = ranked[~empty], tied[~empty]
         true = true._replace(ptr=read_only(np.concatenate([[0], true.ptr[1:][~empty]])))
     if len(ranked) == 0:
@@ -119,23 +190,20 @@ def measure(
 def _measure_rows(
     ranked: np.ndarray, true: Truth, weights: np.ndarray, threads: int, keep_rows: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """(hits, sums of the contributions, the contributions if they are to be kept)."""
+    """(hits, sums of the contributions, the contributions or None)."""
     from xpipe.metrics import _numba
 
     n_rows, k = ranked.shape
     n_quantities = _numba.PSNDCG_BEST + 1 if len(weights) else _numba.PLAIN
     discounts = 1 / np.log2(np.arange(2, k + 2))
-    inverse_ideal = 1 / np.cumsum(discounts)
+    gains = _numba.Gains(weights, discounts, 1 / np.cumsum(discounts))
     hits = np.empty((n_rows, k), np.uint8)
     kept = np.empty((n_rows if keep_rows else 0, n_quantities, k), np.float32)
-
     flat = kept.reshape(len(kept), n_quantities * k)
 
     def work(first: int, last: int) -> np.ndarray:
         sums = np.zeros((n_quantities, k))
-        _numba.measure_rows(
-            first, last, ranked, true.ptr, true.labels, weights, discounts, inverse_ideal, hits, flat, sums
-        )
+        _numba.measure_rows(first, last, ranked, true, gains, hits, flat, sums)
         return sums
 
     sums = np.sum(run_chunks(work, n_rows, threads), axis=0)
@@ -159,7 +227,7 @@ def _count_labels(
 
 
 def metrics_of(sums: np.ndarray, n_rows: int) -> dict[str, np.ndarray]:
-    """Metrics at 1..k from sums of contributions, whose last two axes are quantities x k. 0 / 0 is 0."""
+    """Metrics at 1..k from sums of contributions, with the last two axes quantities x k. 0 / 0 counts as 0."""
     from xpipe.metrics import _numba
 
     def of(quantity: int) -> np.ndarray:
@@ -181,4 +249,5 @@ def metrics_of(sums: np.ndarray, n_rows: int) -> dict[str, np.ndarray]:
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole != 0)
+    """part / whole, 0 where whole is 0."""
+    return np.asarray(np.divide(part, whole, out=np.zeros_like(part), where=whole != 0))

@@ -1,8 +1,8 @@
-"""Scores in any form -> the k best labels of each row. Higher score first, then smaller label.
+"""From scores in any form to the k best labels of each row: higher score first, then smaller label.
 
-Holds no metric. Forms: a scipy sparse matrix (its stored entries are the predictions), an array of floats rows x labels
-(every label is predicted), an array of label numbers in order, best first, -1 for none, or a pair of arrays (label
-numbers, scores) in any order, -1 for none. A score of -inf is no prediction.
+Holds no metric. The forms of scores: a scipy sparse matrix (its stored entries are the predictions); an array of
+floats, rows x labels (every label is predicted); an array of label numbers, best first, -1 for none; a pair of arrays
+(label numbers, scores) in any order, -1 for none. A score of -inf is no prediction.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,26 +18,48 @@ import scipy.sparse as sp
 from xpipe.errors import ConfigError, DataError
 from xpipe.ground.machine import check_threads, lent
 from xpipe.ground.sparse import canonical, read_only
+from xpipe.metrics.options import K
 from xpipe.metrics.truth import Filters, make_filters
 
-CHUNK_ROWS = 2048  # rows a call of a kernel; fixed, since sums of chunks are added up in their order
+if TYPE_CHECKING:
+    from xpipe.metrics import _ranking_numba
+
+CHUNK_ROWS = 2048  # rows per call of a kernel; fixed, because the sums of chunks are added up in their order
 FORMS = (
     "a sparse matrix rows x labels, a float array rows x labels, an integer array of ranked labels, "
     "or a pair (labels, scores)"
 )
+Scores: TypeAlias = sp.spmatrix | np.ndarray | tuple[np.ndarray, np.ndarray]  # one of these forms
 
 
 class Ranked(NamedTuple):
-    """labels: int32 rows x k, best first, -1 for none; tied: rows in which equal scores decided about the k best."""
+    """The k best labels of each row.
+
+    Attributes
+    ----------
+    labels : ndarray of int32, shape (n_rows, k)
+        Best first, -1 for none.
+    tied : ndarray of bool, shape (n_rows,)
+        Rows in which equal scores decided about the k best.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.metrics import rank
+    >>> ranked = rank(np.array([[0.5, 0.9, 0.5]]), k=2)
+    >>> ranked.labels.tolist(), ranked.tied.tolist()
+    ([[1, 0]], [True])
+    """
 
     labels: np.ndarray
     tied: np.ndarray
 
 
 class Predictions(NamedTuple):
-    """Checked raw arrays of scores as CSR, or `lists` of ranked labels.
+    """Checked scores as raw CSR arrays, or `lists` of ranked labels.
 
-    Where every label of every row has a score, indptr is empty and indices are all labels, once.
+    Where every label of every row has a score, indptr is empty and indices are all labels, once. lowest: the smallest
+    index allowed, -1 where that stands for none.
     """
 
     n_rows: int
@@ -45,31 +67,60 @@ class Predictions(NamedTuple):
     indptr: np.ndarray
     indices: np.ndarray
     values: np.ndarray
-    lowest: int = 0  # the smallest index allowed: -1 where it stands for none
+    lowest: int = 0
     lists: np.ndarray | None = None
 
     @property
-    def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.indptr, self.indices, self.values
-
-    @property
-    def bits(self) -> np.ndarray:
-        """The bits of float32 scores; nothing for others."""
-        is_float32 = self.values.dtype == np.float32
-        return read_only(self.values.view(np.uint32) if is_float32 else np.zeros(0, np.uint32))
-
-    @property
     def is_dense(self) -> bool:
+        """Whether every label of every row has a score."""
         return not len(self.indptr)
+
+    def for_kernels(self) -> _ranking_numba.Scores:
+        """The scores as kernels take them, with the bits of float32 values."""
+        from xpipe.metrics import _ranking_numba
+
+        is_float32 = self.values.dtype == np.float32
+        bits = read_only(self.values.view(np.uint32) if is_float32 else np.zeros(0, np.uint32))
+        return _ranking_numba.Scores(self.indptr, self.indices, self.values, bits, self.lowest, self.n_labels)
 
 
 def rank(
-    scores: Any, k: int = 5, *, n_labels: int | None = None, filter_labels: Any = None, threads: int | None = None
+    scores: Any, k: int = K, *, n_labels: int | None = None, filter_labels: Any = None, threads: int | None = None
 ) -> Ranked:
-    """The k best labels of each row, and which rows are tied.
+    """Find the k best labels of each row: higher score first, then smaller label.
 
-    scores: any of the forms above; n_labels is needed where their shape does not say it. filter_labels: pairs [n, 2] of
-    row and label that are left out. Raises DataError for nan, labels beyond n_labels and labels twice in a row.
+    Parameters
+    ----------
+    scores : scipy sparse matrix, ndarray, or pair of ndarrays
+        A sparse matrix rows x labels, whose stored entries are the predictions; a float array rows x labels; an integer
+        array of ranked labels, best first, -1 for none; or a pair (labels, scores) of arrays, -1 for none. A score of
+        -inf is no prediction.
+    k : int, default 5
+        How many labels per row.
+    n_labels : int, optional
+        Needed where the shape of the scores does not give it.
+    filter_labels : array_like of int, shape (n, 2), optional
+        Pairs of row and label that are left out.
+    threads : int, optional
+        Default: one per usable core. The number changes no byte of the result.
+
+    Returns
+    -------
+    Ranked
+
+    Raises
+    ------
+    DataError
+        For nan, labels out of range, and labels that are repeated in a row.
+    ConfigError
+        If k is below 1, or n_labels is needed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.metrics import rank
+    >>> rank(np.array([[0.1, 0.9, 0.5], [0.2, 0.0, 0.3]]), k=2).labels.tolist()
+    [[1, 2], [2, 0]]
     """
     if n_labels is None:
         if not sp.issparse(scores) and not (isinstance(scores, np.ndarray) and scores.dtype.kind == "f"):
@@ -81,13 +132,14 @@ def rank(
 
 
 def check_k(k: int) -> int:
+    """k as an int. Raises ConfigError unless it is a whole number from 1 on."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise ConfigError(f"`k` must be a whole number from 1 on, got {k!r}", fix="k=5 gives the metrics at 1..5")
     return int(k)
 
 
 def check_scores(scores: Any, n_rows: int | None, n_labels: int) -> Predictions:
-    """Scores in one of the forms as raw arrays; n_rows None: as many as they have. Raises DataError for other forms."""
+    """Scores of any form as raw arrays. Raises DataError for another form or shape. n_rows: None for any number."""
     lowest, lists = 0, None
     nothing = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32)
     if sp.issparse(scores):
@@ -114,6 +166,7 @@ def check_scores(scores: Any, n_rows: int | None, n_labels: int) -> Predictions:
 
 
 def _check_sparse(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(indptr, indices, values) of a sparse matrix."""
     if matrix.dtype.kind not in "fiub":
         raise DataError(f"scores must be real numbers, not {matrix.dtype}", fix="matrix.astype(np.float32)")
     csr = matrix if matrix.format == "csr" else canonical(matrix, "scores")
@@ -125,6 +178,7 @@ def _check_sparse(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _check_pair(labels: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(indptr, indices, values) of a pair (labels, scores)."""
     if labels.shape != values.shape or labels.dtype.kind not in "iu" or values.dtype.kind not in "fiu":
         raise DataError(
             "labels and scores of a pair do not fit each other",
@@ -136,12 +190,12 @@ def _check_pair(labels: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _whole(numbers: np.ndarray) -> np.ndarray:
-    """Label numbers as int32; those it cannot hold become others that are no labels either."""
+    """Label numbers as int32. Numbers that int32 cannot hold become -2 or 2^31 - 1, which are no labels either."""
     return numbers if numbers.dtype == np.int32 else np.clip(numbers, -2, 2**31 - 1).astype(np.int32)
 
 
 def _real(numbers: np.ndarray) -> np.ndarray:
-    """Scores as float32 or float64, whichever tells apart all that the given type does."""
+    """Scores as float32 or float64, whichever keeps all differences of the given type."""
     if numbers.dtype in (np.float32, np.float64):
         return numbers
     small = numbers.dtype.itemsize <= 2 or numbers.dtype.kind == "b"
@@ -155,27 +209,16 @@ def rank_checked(predictions: Predictions, k: int, filters: Filters, threads: in
     n_rows, n_labels = predictions.n_rows, predictions.n_labels
     labels, tied = np.empty((n_rows, k), np.int32), np.zeros(n_rows, bool)
     longest = n_labels if predictions.is_dense else int(np.diff(predictions.indptr).max(initial=0))
-    spaces: SimpleQueue[tuple[np.ndarray, np.ndarray]] = SimpleQueue()
+    scores = predictions.for_kernels()
+    spaces: SimpleQueue[kernels.Space] = SimpleQueue()
     for _ in range(threads):
-        spaces.put((np.full(n_labels, -1, np.int32), np.empty(longest + 1, np.int32)))
+        spaces.put(kernels.Space(np.full(n_labels, -1, np.int32), np.empty(longest + 1, np.int32)))
 
-    def work(first: int, last: int) -> tuple[int, int, int]:
-        with lent(spaces) as (stamps, places):
+    def work(first: int, last: int) -> Any:
+        with lent(spaces) as space:
             if predictions.lists is not None:
-                return kernels.take_ranked(first, last, predictions.lists, n_labels, *filters, stamps, labels)
-            return kernels.rank_rows(
-                first,
-                last,
-                *predictions.entries,
-                predictions.bits,
-                predictions.lowest,
-                n_labels,
-                *filters,
-                stamps,
-                places,
-                labels,
-                tied,
-            )
+                return kernels.take_ranked(first, last, predictions.lists, n_labels, filters, space.stamps, labels)
+            return kernels.rank_rows(first, last, scores, filters, space, labels, tied)
 
     for status in run_chunks(work, n_rows, threads):
         check_status(predictions, *status)
@@ -183,14 +226,14 @@ def rank_checked(predictions: Predictions, k: int, filters: Filters, threads: in
 
 
 def run_chunks(work: Callable[[int, int], Any], n_rows: int, threads: int) -> list[Any]:
-    """What `work` gives for each chunk of rows, in order, whichever thread did it."""
+    """The results of `work(first, last)` for all chunks of rows, in order, computed by several threads."""
     starts = range(0, n_rows, CHUNK_ROWS)
     with ThreadPoolExecutor(threads, thread_name_prefix="xpipe-metrics") as pool:
         return list(pool.map(lambda first: work(first, min(first + CHUNK_ROWS, n_rows)), starts))
 
 
 def check_status(predictions: Predictions, status: int, row: int, place: int) -> None:
-    """Raise DataError for what a kernel found wrong."""
+    """Raise DataError for the status of a kernel, unless it is fine."""
     from xpipe.metrics import _ranking_numba as kernels
 
     if status == kernels.FINE:
@@ -210,9 +253,9 @@ def check_status(predictions: Predictions, status: int, row: int, place: int) ->
             fix="number labels as the true ones are numbered, from 0" + ("; -1 is none" if predictions.lowest else ""),
         )
     if status == kernels.TWICE:
-        raise DataError(f"scores have label {label} twice", where=f"row {row}", fix="keep one score a label and row")
+        raise DataError(f"scores have label {label} twice", where=f"row {row}", fix="keep one score per label and row")
     raise DataError(
-        f"label {label} stands behind a -1",
+        f"label {label} comes after a -1",
         where=f"row {row}, place {place}",
         why="-1 ends the predictions of a row",
         fix="move the -1 to the end of the row",
@@ -220,7 +263,7 @@ def check_status(predictions: Predictions, status: int, row: int, place: int) ->
 
 
 def _entry(predictions: Predictions, row: int, place: int) -> tuple[int, float]:
-    """(label, score) of what stands there."""
+    """(label, score) at a place of a row."""
     if predictions.lists is not None:
         return int(predictions.lists[row, place]), float("nan")
     if predictions.is_dense:

@@ -1,132 +1,304 @@
-"""Metrics of ranked labels: precision, recall, nDCG, F1, their propensity-scored forms, micro and macro F1, coverage.
+"""Metrics of ranked labels: precision, recall, nDCG, F1, propensity-scored metrics, micro and macro F1, coverage.
 
-Holds no reading of files and no ranking: that is `predictions`, which also says in which forms scores may come.
+Holds no reading of files and no ranking (`predictions`, which also lists the forms of scores).
 
 With y the true labels of a row, r_1, r_2, ... its predictions, d_i = 1 / log2(1 + i) and q the inverse propensities:
 
-    P@k   = mean over rows of   hits in r_1..r_k / k                    (fewer than k predictions: the rest are misses)
+    P@k   = mean over rows of   hits in r_1..r_k / k                    (missing predictions count as misses)
     R@k   = mean over rows of   hits in r_1..r_k / |y|
     F1@k  = harmonic mean of P@k and R@k
     nDCG@k = mean over rows of  sum of d_i over hits i <= k / sum of d_i over i <= min(k, |y|)
     PSP@k = sum over rows of (sum of q over hits) / sum over rows of (the k largest q of y): 1 for the best ranking
-    PSnDCG@k likewise, both sums discounted by d_i and divided by the row's sum of d_i over i <= min(k, |y|)
+    PSnDCG@k is PSP@k with both sums discounted by d_i and divided by the row's sum of d_i over i <= min(k, |y|)
 
-A row without true labels adds 0 to each mean and counts as a row, unless `remove_empty` takes it out altogether.
+A row without true labels adds 0 to each mean and counts as a row, unless `remove_empty` leaves it out.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Unpack
 
 import numpy as np
 
-from xpipe.errors import ConfigError
-from xpipe.metrics.measuring import Measured, measure
-from xpipe.metrics.predictions import check_scores, check_status
-from xpipe.metrics.truth import check_truth, make_filters, take_filtered
-
-__all__ = [
-    "F1Above", "Measured", "coverage", "f1", "f1_above", "macro_f1", "measure", "micro_f1", "ndcg", "precision",
-    "psndcg", "psp", "recall",
-]  # fmt: skip
+from xpipe.metrics.measuring import MeasureOptions, measure
+from xpipe.metrics.options import K
+from xpipe.metrics.predictions import Scores
+from xpipe.metrics.truth import LabelMatrix
 
 
-class F1Above(NamedTuple):
-    """F1 of the predictions whose score reaches a threshold, and how many of these there are and are right."""
+def precision(scores: Scores, truth: LabelMatrix, k: int = K, **options: Unpack[MeasureOptions]) -> np.ndarray:
+    """Measure P@1..P@k: the share of the 1..k best labels that is true.
 
-    micro: float
-    macro: float
-    predicted: int
-    hits: int
+    Parameters
+    ----------
+    scores, truth, k
+        As in `measure`.
+    **options
+        filter_labels, remove_empty and threads, as in `measure`.
 
+    Returns
+    -------
+    ndarray of float64, shape (k,)
 
-def precision(scores: Any, truth: Any, k: int = 5, **options: Any) -> np.ndarray:
-    """P@1..P@k; scores, truth and options (filter_labels, remove_empty, threads) as in `measure`."""
+    Raises
+    ------
+    DataError
+        If the matrices are wrong or do not fit each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.metrics import precision
+    >>> scores, truth = np.array([[0.9, 0.5, 0.1], [0.2, 0.3, 0.4]]), np.array([[1, 0, 1], [1, 0, 0]])
+    >>> precision(scores, truth, k=3).round(3).tolist()
+    [0.5, 0.25, 0.5]
+    """
     return measure(scores, truth, k, **options).precision
 
 
-def recall(scores: Any, truth: Any, k: int = 5, **options: Any) -> np.ndarray:
-    """R@1..R@k; arguments as in `measure`."""
+def recall(scores: Scores, truth: LabelMatrix, k: int = K, **options: Unpack[MeasureOptions]) -> np.ndarray:
+    """Measure R@1..R@k: the share of the true labels that is among the 1..k best.
+
+    Parameters
+    ----------
+    scores, truth, k
+        As in `measure`.
+    **options
+        filter_labels, remove_empty and threads, as in `measure`.
+
+    Returns
+    -------
+    ndarray of float64, shape (k,)
+
+    Raises
+    ------
+    DataError
+        If the matrices are wrong or do not fit each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.metrics import recall
+    >>> scores, truth = np.array([[0.9, 0.5, 0.1], [0.2, 0.3, 0.4]]), np.array([[1, 0, 1], [1, 0, 0]])
+    >>> recall(scores, truth, k=3).round(3).tolist()
+    [0.25, 0.25, 1.0]
+    """
     return measure(scores, truth, k, **options).recall
 
 
-def ndcg(scores: Any, truth: Any, k: int = 5, **options: Any) -> np.ndarray:
-    """nDCG@1..nDCG@k; arguments as in `measure`."""
+def ndcg(scores: Scores, truth: LabelMatrix, k: int = K, **options: Unpack[MeasureOptions]) -> np.ndarray:
+    """Measure nDCG@1..nDCG@k: hits discounted by the logarithm of their rank.
+
+    Parameters
+    ----------
+    scores, truth, k
+        As in `measure`.
+    **options
+        filter_labels, remove_empty and threads, as in `measure`.
+
+    Returns
+    -------
+    ndarray of float64, shape (k,)
+
+    Raises
+    ------
+    DataError
+        If the matrices are wrong or do not fit each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.metrics import ndcg
+    >>> scores, truth = np.array([[0.9, 0.5, 0.1], [0.2, 0.3, 0.4]]), np.array([[1, 0, 1], [1, 0, 0]])
+    >>> ndcg(scores, truth, k=3).round(3).tolist()
+    [0.5, 0.307, 0.71]
+    """
     return measure(scores, truth, k, **options).ndcg
 
 
-def f1(scores: Any, truth: Any, k: int = 5, **options: Any) -> np.ndarray:
-    """F1@1..F1@k, the harmonic means of precision and recall; arguments as in `measure`."""
+def f1(scores: Scores, truth: LabelMatrix, k: int = K, **options: Unpack[MeasureOptions]) -> np.ndarray:
+    """Measure F1@1..F1@k: the harmonic means of precision and recall.
+
+    Parameters
+    ----------
+    scores, truth, k
+        As in `measure`.
+    **options
+        filter_labels, remove_empty and threads, as in `measure`.
+
+    Returns
+    -------
+    ndarray of float64, shape (k,)
+
+    Raises
+    ------
+    DataError
+        If the matrices are wrong or do not fit each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.metrics import f1
+    >>> scores, truth = np.array([[0.9, 0.5, 0.1], [0.2, 0.3, 0.4]]), np.array([[1, 0, 1], [1, 0, 0]])
+    >>> f1(scores, truth, k=3).round(3).tolist()
+    [0.333, 0.25, 0.667]
+    """
     return measure(scores, truth, k, **options).f1
 
 
-def coverage(scores: Any, truth: Any, k: int = 5, **options: Any) -> np.ndarray:
-    """Share of the labels with true rows that are predicted rightly at least once at 1..k; arguments: see `measure`."""
+def coverage(scores: Scores, truth: LabelMatrix, k: int = K, **options: Unpack[MeasureOptions]) -> np.ndarray:
+    """Measure coverage at 1..k: the share of the labels with true rows that are ever predicted correctly.
+
+    Parameters
+    ----------
+    scores, truth, k
+        As in `measure`.
+    **options
+        filter_labels, remove_empty and threads, as in `measure`.
+
+    Returns
+    -------
+    ndarray of float64, shape (k,)
+
+    Raises
+    ------
+    DataError
+        If the matrices are wrong or do not fit each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.metrics import coverage
+    >>> scores, truth = np.array([[0.9, 0.5, 0.1], [0.2, 0.3, 0.4]]), np.array([[1, 0, 1], [1, 0, 0]])
+    >>> coverage(scores, truth, k=3).round(3).tolist()
+    [0.5, 0.5, 1.0]
+    """
     return measure(scores, truth, k, **options).coverage
 
 
-def psp(scores: Any, truth: Any, inverse_propensity: np.ndarray, k: int = 5, **options: Any) -> np.ndarray:
-    """PSP@1..PSP@k, divided by those of the best ranking; arguments as in `measure`."""
+def psp(
+    scores: Scores, truth: LabelMatrix, inverse_propensity: np.ndarray, k: int = K, **options: Unpack[MeasureOptions]
+) -> np.ndarray:
+    """Measure PSP@1..PSP@k: propensity-scored precision, divided by that of the best ranking.
+
+    Parameters
+    ----------
+    scores, truth, inverse_propensity, k
+        As in `measure`.
+    **options
+        filter_labels, remove_empty and threads, as in `measure`.
+
+    Returns
+    -------
+    ndarray of float64, shape (k,)
+
+    Raises
+    ------
+    DataError
+        If the matrices are wrong or do not fit each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.metrics import psp
+    >>> scores, truth = np.array([[0.9, 0.5, 0.1], [0.2, 0.3, 0.4]]), np.array([[1, 0, 1], [1, 0, 0]])
+    >>> psp(scores, truth, np.array([1.0, 2.0, 4.0]), k=3).round(3).tolist()
+    [0.2, 0.167, 1.0]
+    """
     found = measure(scores, truth, k, inverse_propensity=inverse_propensity, **options).psp
     assert found is not None
     return found
 
 
-def psndcg(scores: Any, truth: Any, inverse_propensity: np.ndarray, k: int = 5, **options: Any) -> np.ndarray:
-    """PSnDCG@1..PSnDCG@k, divided by those of the best ranking; arguments as in `measure`."""
+def psndcg(
+    scores: Scores, truth: LabelMatrix, inverse_propensity: np.ndarray, k: int = K, **options: Unpack[MeasureOptions]
+) -> np.ndarray:
+    """Measure PSnDCG@1..PSnDCG@k: propensity-scored nDCG, divided by that of the best ranking.
+
+    Parameters
+    ----------
+    scores, truth, inverse_propensity, k
+        As in `measure`.
+    **options
+        filter_labels, remove_empty and threads, as in `measure`.
+
+    Returns
+    -------
+    ndarray of float64, shape (k,)
+
+    Raises
+    ------
+    DataError
+        If the matrices are wrong or do not fit each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.metrics import psndcg
+    >>> scores, truth = np.array([[0.9, 0.5, 0.1], [0.2, 0.3, 0.4]]), np.array([[1, 0, 1], [1, 0, 0]])
+    >>> psndcg(scores, truth, np.array([1.0, 2.0, 4.0]), k=3).round(3).tolist()
+    [0.2, 0.16, 0.609]
+    """
     found = measure(scores, truth, k, inverse_propensity=inverse_propensity, **options).psndcg
     assert found is not None
     return found
 
 
-def micro_f1(scores: Any, truth: Any, k: int = 5, **options: Any) -> np.ndarray:
-    """Micro F1 of the 1..k best labels of each row taken as its prediction; arguments as in `measure`."""
+def micro_f1(scores: Scores, truth: LabelMatrix, k: int = K, **options: Unpack[MeasureOptions]) -> np.ndarray:
+    """Measure micro F1 at 1..k: the 1..k best labels of each row are its prediction.
+
+    Parameters
+    ----------
+    scores, truth, k
+        As in `measure`.
+    **options
+        filter_labels, remove_empty and threads, as in `measure`.
+
+    Returns
+    -------
+    ndarray of float64, shape (k,)
+
+    Raises
+    ------
+    DataError
+        If the matrices are wrong or do not fit each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.metrics import micro_f1
+    >>> scores, truth = np.array([[0.9, 0.5, 0.1], [0.2, 0.3, 0.4]]), np.array([[1, 0, 1], [1, 0, 0]])
+    >>> micro_f1(scores, truth, k=3).round(3).tolist()
+    [0.4, 0.286, 0.667]
+    """
     return measure(scores, truth, k, **options).micro_f1
 
 
-def macro_f1(scores: Any, truth: Any, k: int = 5, **options: Any) -> np.ndarray:
-    """Macro F1 of the 1..k best labels of each row, a mean over all labels; arguments as in `measure`."""
-    return measure(scores, truth, k, **options).macro_f1
+def macro_f1(scores: Scores, truth: LabelMatrix, k: int = K, **options: Unpack[MeasureOptions]) -> np.ndarray:
+    """Measure macro F1 at 1..k: the mean over all labels of the F1 of each label.
 
+    Parameters
+    ----------
+    scores, truth, k
+        As in `measure`.
+    **options
+        filter_labels, remove_empty and threads, as in `measure`.
 
-def f1_above(
-    scores: Any, truth: Any, threshold: float, *, filter_labels: Any = None, remove_empty: bool = False
-) -> F1Above:
-    """Micro and macro F1 of all predictions with a score of at least `threshold`; other arguments as in `measure`.
+    Returns
+    -------
+    ndarray of float64, shape (k,)
 
-    The threshold counts as the nearest number of the scores' own type: a float32 score of 0.7 reaches 0.7. Raises
-    ConfigError for ranked labels, which have no scores, and for a threshold that is not a number.
+    Raises
+    ------
+    DataError
+        If the matrices are wrong or do not fit each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.metrics import macro_f1
+    >>> scores, truth = np.array([[0.9, 0.5, 0.1], [0.2, 0.3, 0.4]]), np.array([[1, 0, 1], [1, 0, 0]])
+    >>> macro_f1(scores, truth, k=3).round(3).tolist()
+    [0.222, 0.222, 0.556]
     """
-    from xpipe.metrics import _ranking_numba
-
-    if not np.isfinite(threshold):
-        raise ConfigError(f"`threshold` must be a finite number, got {threshold}", fix="0.5 for probabilities")
-    matrix = check_truth(truth)
-    n_rows, n_labels = matrix.shape
-    filters = make_filters(filter_labels, n_rows, n_labels)
-    true = take_filtered(matrix, filters)
-    predictions = check_scores(scores, n_rows, n_labels)
-    if predictions.lists is not None:
-        raise ConfigError(
-            "ranked labels have no scores to compare with a threshold", fix="give a pair (labels, scores), or use k"
-        )
-    given = scores if hasattr(scores, "dtype") else np.asarray(scores[1])
-    reached = as_scores_are(threshold, given.dtype, predictions.values.dtype)
-    predicted, hits = np.zeros(n_labels, np.int64), np.zeros(n_labels, np.int64)
-    status = _ranking_numba.count_rows(
-        *predictions.entries, predictions.lowest, n_labels, reached, remove_empty, true.ptr, true.labels,
-        *filters, np.full(n_labels, -1, np.int32), predicted, hits,
-    )  # fmt: skip
-    check_status(predictions, *status)
-    of_label = predicted + np.bincount(true.labels, minlength=n_labels)
-    macro = np.divide(2 * hits, of_label, out=np.zeros(n_labels), where=of_label > 0)
-    micro = 2 * int(hits.sum()) / max(int(of_label.sum()), 1)
-    return F1Above(micro, float(macro.sum()) / max(n_labels, 1), int(predicted.sum()), int(hits.sum()))
-
-
-def as_scores_are(threshold: float, *kinds: np.dtype) -> float:
-    """A threshold rounded as scores were on their way through these types: a score that was given as it reaches it."""
-    for kind in kinds:
-        if kind.kind == "f" and abs(threshold) <= float(np.finfo(kind).max):
-            threshold = float(kind.type(threshold))
-    return float(threshold)
+    return measure(scores, truth, k, **options).macro_f1

@@ -1,6 +1,6 @@
-"""Files -> what an evaluation needs: true labels with what is known about them, and scores.
+"""What an evaluation needs from files: true labels with what is known about them, and scores.
 
-Holds no format of its own but the Parquet of scores, whose lists others write too; the rest is `xpipe.formats`.
+Holds no format of its own but the Parquet of scores, which other tools write too; the rest is `xpipe.formats`.
 """
 
 from __future__ import annotations
@@ -14,28 +14,36 @@ import scipy.sparse as sp
 from xpipe.errors import DataError
 from xpipe.ground import files
 from xpipe.ground.sparse import canonical
+from xpipe.ground.sparse_rows import row_pointers
 
 
 class Known(NamedTuple):
-    """True labels of a split, and what stands beside them; None: nothing does."""
+    """True labels of a split, and what else the files tell; None where they do not.
+
+    labels, train_labels: rows x labels. frequency int64 [n_labels]: of each label in the training rows, where these are
+    not at hand. inverse_propensity float64 [n_labels], made with the constants (A, B). filter_labels int64 [n, 2]:
+    pairs of row and label that do not count.
+    """
 
     labels: sp.csr_matrix
     train_labels: sp.csr_matrix | None = None
-    frequency: np.ndarray | None = None  # of each label in the training rows, where these are not at hand
+    frequency: np.ndarray | None = None
     inverse_propensity: np.ndarray | None = None
-    constants: tuple[float, float] | None = None  # A and B of these propensities
+    constants: tuple[float, float] | None = None
     filter_labels: np.ndarray | None = None
     synthetic: bool = False
 
 
 def read_truth(path: str, split: str = "test", **reading: Any) -> Known:
-    """True labels from a dataset's folder (its `split`) or from one file of any format that `xpipe.formats` reads.
+    """True labels from a dataset's folder (its `split`), or from one file of any format that `xpipe.formats` reads.
 
-    A folder also gives training labels and filter pairs, an emitted dataset frequencies and propensities.
-    reading: index_base, label_base, n_features, n_labels, for text. Raises DataError.
+    A folder also gives training labels and filter pairs; an emitted dataset gives frequencies and propensities.
+    reading: index_base, label_base, n_features and n_labels, for text. Raises DataError.
     """
     path = files.local(os.fspath(path))
     if not files.is_folder(path):
+        from xpipe.formats.single_file import read_labels
+
         beside = files.join(files.parent(path), "SYNTHETIC.json")
         return Known(read_labels(path, **reading), synthetic=files.exists(beside))
     if files.exists(files.join(path, "dataset.json")):
@@ -58,6 +66,7 @@ def read_truth(path: str, split: str = "test", **reading: Any) -> Known:
 
 
 def _read_emitted(folder: str, split: str) -> Known:
+    """`read_truth` of an emitted dataset."""
     from xpipe.formats.emitted import read_about, read_label_table
     from xpipe.formats.parquet import read_split
 
@@ -74,32 +83,11 @@ def _read_emitted(folder: str, split: str) -> Known:
     )
 
 
-def read_labels(path: str, **reading: Any) -> sp.csr_matrix:
-    """The label matrix of one file: XMC text, a split file (..X_Y.txt), svmlight, npz or Parquet."""
-    stem = path.removesuffix(".gz")
-    if stem.endswith(".parquet") and "labels" in _parquet_columns(path):
-        raise DataError(
-            "this is one part of an emitted dataset", where=path, fix="give the dataset's folder, which knows its parts"
-        )
-    if stem.endswith((".npz", ".parquet")) or os.path.basename(stem).endswith("X_Y.txt"):
-        from xpipe.formats.sparse_text import read_sparse
-
-        base = reading.get("label_base", 0) if stem.endswith(".txt") else 0
-        return read_sparse(path, n_columns=reading.get("n_labels"), index_base=base)
-    if stem.endswith((".svm", ".svmlight", ".libsvm")):
-        from xpipe.formats.svmlight import read_svmlight
-
-        return read_svmlight(path, **reading)[1]
-    from xpipe.formats.xmc_text import read_xmc
-
-    return read_xmc(path, header=not (reading.get("n_features") and reading.get("n_labels")), **reading)[1]
-
-
 def read_scores(path: str, n_labels: int) -> sp.csr_matrix:
-    """Scores, rows x labels: `.npz` of scipy, `.parquet` with lists `indices` and `values`, or text `label:score ...`.
+    """Scores, rows x labels, from `.npz` of scipy, `.parquet` with lists `indices` and `values`, or sparse text.
 
-    A column `sample` of Parquet numbers the rows and puts them in order. Raises DataError for scores that are not
-    finite, labels twice in a row or beyond n_labels, and rows that are missing or there twice.
+    A Parquet column `sample` numbers the rows and puts them in order. Raises DataError for scores that are not finite,
+    labels that are repeated or out of range, and rows that are missing or repeated.
     """
     path = files.local(os.fspath(path))
     if path.endswith(".parquet"):
@@ -107,13 +95,6 @@ def read_scores(path: str, n_labels: int) -> sp.csr_matrix:
     from xpipe.formats.sparse_text import read_sparse
 
     return read_sparse(path)
-
-
-def _parquet_columns(path: str) -> list[str]:
-    from xpipe.formats.parquet_files import open_parquet
-
-    with open_parquet(path, []) as parquet:
-        return parquet.schema_arrow.names
 
 
 def _read_parquet(path: str, n_labels: int) -> sp.csr_matrix:
@@ -131,7 +112,7 @@ def _read_parquet(path: str, n_labels: int) -> sp.csr_matrix:
                 "these are no scores",
                 where=path,
                 why=f"the columns are {', '.join(names)}",
-                fix="one row a sample with the lists `indices` (labels) and `values` (scores)",
+                fix="one row per sample with the lists `indices` (labels) and `values` (scores)",
             )
         told = declared_width(schema, path, "n_columns") if b"n_columns" in (schema.metadata or {}) else n_labels
         if told != n_labels:
@@ -155,7 +136,7 @@ def _read_parquet(path: str, n_labels: int) -> sp.csr_matrix:
             fix="write one value for each index",
         )
     labels = indices.flatten().to_numpy()
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    indptr = row_pointers(lengths)
     beyond = np.flatnonzero((labels < 0) | (labels >= n_labels))
     if len(beyond):
         raise DataError(
@@ -172,7 +153,7 @@ def _check_lists(schema: Any, path: str) -> None:
     """Raise DataError unless indices are lists of whole numbers and values lists of numbers."""
     import pyarrow as pa
 
-    is_null = pa.types.is_null  # what lists without entries are written as, where nobody says of what they are
+    is_null = pa.types.is_null  # the type of empty lists, where the writer gave none
     kinds = {"indices": (pa.types.is_integer,), "values": (pa.types.is_integer, pa.types.is_floating)}
     for name, allowed in kinds.items():
         kind = schema.field(name).type

@@ -1,28 +1,34 @@
-"""What scores are measured against: true labels, pairs a filter leaves out, inverse propensities; as raw arrays.
+"""What scores are measured against, as raw arrays: true labels, filter pairs, inverse propensities.
 
 Holds no scores and no metric.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import DataError
 from xpipe.ground.sparse import canonical, read_only
+from xpipe.ground.sparse_rows import entry_rows, kept_pointers, row_pointers
+
+LabelMatrix: TypeAlias = sp.spmatrix | np.ndarray  # rows x labels; entries that are not 0 are true
 
 
 class Filters(NamedTuple):
-    """Labels each row leaves out, ascending: labels[ptr[row] : ptr[row + 1]]."""
+    """Labels that each row leaves out, ascending: labels[ptr[row] : ptr[row + 1]]; ptr int64, labels int32."""
 
     ptr: np.ndarray
     labels: np.ndarray
 
 
 class Truth(NamedTuple):
-    """True labels by row, ascending, without those the filter takes away (`filtered` of them)."""
+    """True labels of each row, ascending: labels[ptr[row] : ptr[row + 1]]; ptr int64, labels int32.
+
+    filtered: how many true labels the filter has removed.
+    """
 
     ptr: np.ndarray
     labels: np.ndarray
@@ -30,7 +36,7 @@ class Truth(NamedTuple):
 
 
 def make_filters(pairs: Any, n_rows: int, n_labels: int) -> Filters:
-    """Filter pairs by row. Raises DataError unless they are pairs of a row and a label that exist."""
+    """Filter pairs [n, 2] by row; None for no pairs. Raises DataError unless each is a row and a label that exist."""
     array = np.zeros((0, 2), np.int64) if pairs is None else np.asarray(pairs)
     if array.ndim != 2 or array.shape[1] != 2 or (array.dtype.kind not in "iu" and array.size):
         raise DataError(
@@ -47,12 +53,12 @@ def make_filters(pairs: Any, n_rows: int, n_labels: int) -> Filters:
             )
     keys = np.unique(array[:, 0].astype(np.int64) * n_labels + array[:, 1].astype(np.int64))
     rows, labels = np.divmod(keys, max(n_labels, 1))
-    ptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_rows))]).astype(np.int64)
+    ptr = row_pointers(np.bincount(rows, minlength=n_rows))
     return Filters(read_only(ptr), read_only(labels.astype(np.int32)))
 
 
 def check_truth(truth: Any) -> sp.csr_matrix:
-    """True labels as a canonical CSR matrix of what is not 0. Raises DataError."""
+    """True labels as a canonical CSR matrix without zeros, from a sparse matrix or an array. Raises DataError."""
     if isinstance(truth, np.ndarray) and truth.ndim == 2 and truth.dtype.kind in "biuf":
         truth = sp.csr_matrix(truth)
     matrix = canonical(truth, "true labels")
@@ -62,7 +68,7 @@ def check_truth(truth: Any) -> sp.csr_matrix:
 
 
 def check_weights(inverse_propensity: np.ndarray | None, n_labels: int) -> np.ndarray:
-    """Inverse propensities in float64, none of them for None. Raises DataError unless one above 0 a label."""
+    """Inverse propensities in float64, empty for None. Raises DataError unless there is one above 0 per label."""
     if inverse_propensity is None:
         return read_only(np.zeros(0))
     weights = np.asarray(inverse_propensity, dtype=np.float64)
@@ -80,12 +86,10 @@ def check_weights(inverse_propensity: np.ndarray | None, n_labels: int) -> np.nd
 
 
 def take_filtered(matrix: sp.csr_matrix, filters: Filters) -> Truth:
-    """True labels without the pairs of the filter."""
+    """The true labels without the pairs of the filter."""
     indptr, labels = matrix.indptr.astype(np.int64, copy=False), matrix.indices.astype(np.int32, copy=False)
     if not len(filters.labels):
         return Truth(read_only(indptr), read_only(labels), 0)
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(indptr))
-    filter_rows = np.repeat(np.arange(matrix.shape[0]), np.diff(filters.ptr))
-    kept = ~np.isin(rows * matrix.shape[1] + labels, filter_rows * matrix.shape[1] + filters.labels)
-    ptr = np.concatenate([[0], np.cumsum(kept)])[indptr]
-    return Truth(read_only(ptr), read_only(labels[kept]), int((~kept).sum()))
+    keys = entry_rows(indptr) * matrix.shape[1] + labels
+    kept = ~np.isin(keys, entry_rows(filters.ptr) * matrix.shape[1] + filters.labels)
+    return Truth(read_only(kept_pointers(indptr, kept)), read_only(labels[kept]), int((~kept).sum()))

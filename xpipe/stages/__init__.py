@@ -1,4 +1,7 @@
-"""The stages in the order of the data. One file a stage: orchestration only, no arithmetic, no parsing."""
+"""The stages in the order of the data. One folder per stage: `stage.py` declares it, `work.py` runs at a worker.
+
+Holds no arithmetic and no parsing: rooms do that.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays as files of the store: one as npy, several named ones as npz. Nothing about what they mean."""
+"""Arrays as files of the store: one array as npy, several named ones as npz. Holds no meaning of them."""
 
 from __future__ import annotations
 
@@ -32,4 +32,5 @@ def read_arrays(folder: str, path: str) -> dict[str, np.ndarray]:
 
 def read_array(folder: str, path: str) -> np.ndarray:
     """The array of an npy file below `folder`."""
-    return np.load(io.BytesIO(files.read_bytes(files.join(folder, path))), allow_pickle=False)
+    array: np.ndarray = np.load(io.BytesIO(files.read_bytes(files.join(folder, path))), allow_pickle=False)
+    return array

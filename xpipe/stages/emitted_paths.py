@@ -1,10 +1,20 @@
-"""Where the emitted datasets lie: below the folder of stage emit, one folder per dataset. Reads and writes nothing."""
+"""Names of the outputs in the run's folder, and where the emitted datasets lie below the folder of stage emit.
+
+Holds no files.
+"""
 
 from __future__ import annotations
 
 from xpipe.ground import files
 
 DATASETS = "datasets"  # the artifact, and the folder of its files
+# Outputs in the run's folder. In the store, each lies below the folder of its artifact.
+DATASET_NAMES = ("tree", "heads", "xmc", "npz", "svmlight")  # folders of every dataset that stage emit can write
+MODELS_FOLDER = "models"  # trained models, of trees and of heads
+VERIFICATION_FOLDER = "verification"  # one folder of verdicts per head
+VERIFICATION_FILE = "verification.json"
+EVALUATION_FILE = "evaluation.json"
+REJECTS_FILE = "rejects.parquet"  # rows that were dropped
 
 
 def dataset_path(dataset: str, *names: str) -> str:
@@ -28,5 +38,5 @@ def label_vectors_path(index: int) -> str:
 
 
 def inside_dataset(dataset: str, path: str) -> str:
-    """A path below the folder of stage emit as dataset.json has it: below the folder of its dataset."""
+    """A path below the folder of stage emit, as dataset.json lists it: relative to the folder of its dataset."""
     return path.removeprefix(dataset_path(dataset) + "/")

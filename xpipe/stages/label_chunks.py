@@ -1,12 +1,11 @@
-"""Chunks of labels at a worker: how labels are cut, and the rows and groups that a chunk needs.
+"""Chunks of labels at a worker: how labels are cut into chunks, and the rows and groups that a chunk needs.
 
-Knows nothing of Dask and of no algorithm; stages embed and assign both work this way.
+Holds no algorithm and nothing of Dask: stages embed and assign both work on these chunks.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +13,7 @@ import scipy.sparse as sp
 from xpipe.engine.messages import Finished, Unit
 from xpipe.ground.sparse import normalise_rows, to_matrix
 from xpipe.stages.arrays import write_array
-from xpipe.stages.matrices import MatrixRef, open_matrix
+from xpipe.stages.matrices import MatrixRef, load_group_matrix, open_matrix
 
 CHUNK_ENTRIES = 20_000_000  # feature entries that the labels of one chunk touch together; fixed, so chunks are too
 MEAN = "mean/row.npy"
@@ -22,7 +21,7 @@ MEAN = "mean/row.npy"
 
 @dataclass(frozen=True)
 class Grouped:
-    """Samples, their groups, and the labels of these: what both stages start from."""
+    """Samples, their groups, and the labels of the groups: what both stages start from."""
 
     features: MatrixRef
     membership: MatrixRef
@@ -34,7 +33,7 @@ class Grouped:
 
 @dataclass(frozen=True)
 class LabelChunk(Unit):
-    """Labels first to last - 1; chunk `number` of all."""
+    """Labels first to last - 1, which are chunk `number`."""
 
     number: int
     first: int
@@ -43,26 +42,20 @@ class LabelChunk(Unit):
 
 @dataclass(frozen=True)
 class LabelPlan:
-    """Bounds of the chunks: [first label, one after the last]."""
+    """The bounds of each chunk: its first label, and the one after its last."""
 
     chunks: tuple[tuple[int, int], ...]
 
     def units(self) -> list[LabelChunk]:
+        """One unit per chunk."""
         return [
             LabelChunk(f"labels-{number:05d}", last - first, number, first, last)
             for number, (first, last) in enumerate(self.chunks)
         ]
 
 
-@lru_cache(maxsize=4)
-def load_group_matrix(where: MatrixRef) -> sp.csr_matrix:
-    """A matrix of groups, all of it: small beside the features."""
-    stored = open_matrix(where, "train")
-    return to_matrix(stored.load(), stored.n_columns)
-
-
 def plan_labels(folder: str, unit: Unit, shared: Grouped) -> Finished[LabelPlan]:
-    """Chunks of consecutive labels of about equal cost; on request also the mean row of all samples."""
+    """Cut the labels into chunks of consecutive labels and about equal cost; on request, store the mean row."""
     stored = open_matrix(shared.features, "train")
     plan = LabelPlan(tuple(_cut(_cost_of_labels(shared), shared)))
     if not shared.with_mean:
@@ -75,7 +68,7 @@ def plan_labels(folder: str, unit: Unit, shared: Grouped) -> Finished[LabelPlan]
 
 
 def _cost_of_labels(shared: Grouped) -> np.ndarray:
-    """Entries of the rows of all groups that carry a label, per label."""
+    """The cost of each label: feature entries of all members of the groups that carry it."""
     Y1, Y2 = load_group_matrix(shared.membership), load_group_matrix(shared.group_labels)
     parts = open_matrix(shared.features, "train").parts()
     lengths = np.concatenate([np.diff(triple.indptr) for _, triple in parts])
@@ -84,6 +77,7 @@ def _cost_of_labels(shared: Grouped) -> np.ndarray:
 
 
 def _cut(cost: np.ndarray, shared: Grouped) -> list[tuple[int, int]]:
+    """The bounds of chunks that cost at most `chunk_entries`, or have one label."""
     chunks, first, total = [], 0, 0.0
     for label in range(shared.n_labels):
         if label > first and total + cost[label] > shared.chunk_entries:
@@ -94,7 +88,7 @@ def _cut(cost: np.ndarray, shared: Grouped) -> list[tuple[int, int]]:
 
 
 def groups_of(unit: LabelChunk, shared: Grouped) -> tuple[np.ndarray, sp.csr_matrix, sp.csr_matrix]:
-    """(samples, Y1, Y2) of the groups that carry the labels of a chunk, which count from 0 in Y2."""
+    """(samples, Y1, Y2) of the groups that carry a label of the chunk. Labels count from the chunk's first in Y2."""
     Y2 = sp.csr_matrix(load_group_matrix(shared.group_labels)[:, unit.first : unit.last])
     groups = np.flatnonzero(Y2.getnnz(axis=1))
     members = sp.csr_matrix(load_group_matrix(shared.membership)[:, groups])
@@ -103,6 +97,6 @@ def groups_of(unit: LabelChunk, shared: Grouped) -> tuple[np.ndarray, sp.csr_mat
 
 
 def rows_of_samples(features: MatrixRef, samples: np.ndarray) -> sp.csr_matrix:
-    """Their feature rows, scaled to length 1."""
+    """The feature rows of some samples, scaled to length 1."""
     stored = open_matrix(features, "train")
     return to_matrix(normalise_rows(stored.take(samples)[1]), stored.n_columns)

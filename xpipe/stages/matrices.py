@@ -1,24 +1,27 @@
-"""How stages hand matrices to each other: parts listed in a manifest, opened by whoever needs rows.
+"""How stages pass matrices to each other: parts that a manifest lists, opened by the stage that needs their rows.
 
-Orchestration only; the files themselves are `formats.parts`.
+Holds no file format: that is `formats.parts`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypedDict
 
+from xpipe.engine.manifest import MANIFEST, Artifact
 from xpipe.engine.messages import FileEntry
-from xpipe.engine.store import MANIFEST, Artifact, Store
+from xpipe.engine.store import Store
 from xpipe.errors import DataError
+from xpipe.formats.file_names import SPLITS
 from xpipe.ground import files
 from xpipe.ground.checked_json import Count, check_value
 
 if TYPE_CHECKING:
     import numpy as np
+    import scipy.sparse as sp
 
     from xpipe.formats.parts import PartedMatrix
     from xpipe.ground.sparse import Triple
@@ -28,36 +31,38 @@ FIX = "give the same command again; if it comes back, remove the folder of the s
 
 
 class Width(TypedDict):
-    """What the facts of an artifact of matrices must hold."""
+    """What `about` of an artifact of matrices must hold."""
 
     n_columns: Count
 
 
 @dataclass(frozen=True)
 class MatrixRef:
-    """What travels to a worker instead of a matrix: the stage's folder, and the artifact's name."""
+    """What travels to a worker instead of a matrix: the folder of a stage, and the name of an artifact."""
 
     folder: str
     name: str
 
 
 def part_path(artifact: str, split: str, index: int) -> str:
+    """Where part `index` of a matrix lies, below the folder of its stage."""
     return f"{artifact}/split={split}/part-{index:05d}.arrow"
 
 
-def matrix_about(n_columns: dict[str, int] | int, part_rows: int, rows: dict[str, int]) -> dict:
-    """The facts an artifact of matrices carries: width, rows of a part, rows of each split."""
+def matrix_about(n_columns: dict[str, int] | int, part_rows: int, rows: dict[str, int]) -> dict[str, Any]:
+    """`about` of an artifact of matrices: width, rows of one part, rows of each split."""
     return {"n_columns": n_columns, "part_rows": part_rows, "rows": rows}
 
 
 def locate(artifact: Artifact) -> MatrixRef:
+    """Where the matrices of an artifact are."""
     return MatrixRef(artifact.folder, artifact.name)
 
 
 def write_matrix_part(
     folder: str, artifact: str, split: str, index: int, samples: np.ndarray, triple: Triple
 ) -> FileEntry:
-    """Write one part of a matrix of this stage; gives its entry."""
+    """Write one part of a matrix below a stage's folder; gives its entry."""
     from xpipe.formats.parts import write_part
 
     path = part_path(artifact, split, index)
@@ -66,7 +71,7 @@ def write_matrix_part(
 
 @lru_cache(maxsize=64)
 def open_matrix(where: MatrixRef, split: str) -> PartedMatrix:
-    """The matrix of a split, at a worker. Opening costs the manifest once; rows are read when asked for."""
+    """The matrix of a split, at a worker. The manifest is read once; rows are read when asked for."""
     from xpipe.formats.parts import PartedMatrix
 
     manifest = Store(files.parent(where.folder)).open(where.folder)
@@ -84,18 +89,36 @@ def open_matrix(where: MatrixRef, split: str) -> PartedMatrix:
     return PartedMatrix(tuple(files.join(where.folder, entry.path) for entry in parts), tuple(starts), width)
 
 
+@lru_cache(maxsize=4)
+def load_group_matrix(where: MatrixRef) -> sp.csr_matrix:
+    """All of a matrix of groups (membership or group labels), which is small beside the features. Kept per worker."""
+    return load_matrix(where)
+
+
+def load_matrix(where: MatrixRef) -> sp.csr_matrix:
+    """All of the matrix of the training split."""
+    from xpipe.ground.sparse import to_matrix
+
+    stored = open_matrix(where, "train")
+    return to_matrix(stored.load(), stored.n_columns)
+
+
 def splits_of(artifact: Artifact) -> list[str]:
-    return sorted(artifact.about["rows"], key=("train", "test", "dev").index)
+    """The splits of an artifact of matrices, in the usual order."""
+    return sorted(artifact.about["rows"], key=SPLITS.index)
 
 
 def rows_of(artifact: Artifact, split: str) -> int:
-    return artifact.about["rows"][split]
+    """The rows of a split."""
+    rows: dict[str, int] = artifact.about["rows"]
+    return rows[split]
 
 
 def part_rows(artifact: Artifact, split: str) -> list[int]:
-    """Rows of each part of a split, in order."""
+    """The rows of each part of a split, in order."""
     return [entry.rows or 0 for entry in artifact.files if entry.split == split]
 
 
 def entries_of(artifact: Artifact, split: str) -> int:
+    """The stored values of a split."""
     return sum(entry.entries or 0 for entry in artifact.files if entry.split == split)

@@ -1,6 +1,6 @@
 """Label trees: a forest of Parabel's trees, trained on sparse rows and searched with a beam.
 
-Holds nothing of its own: public names are imported on first use, so that `import xpipe.trees` is instant.
+Holds nothing of its own: the names that `__init__.pyi` lists are imported on first use.
 
     tree = LabelTree(n_trees=3, seed=0).fit(X, Y)
     scores = tree.predict(X_test, k=5)      # CSR of probabilities
@@ -9,7 +9,7 @@ Holds nothing of its own: public names are imported on first use, so that `impor
 `fit` trains in threads of this process. To spread the work over many machines, call what it calls:
 
     options = TreeOptions(n_trees=3, seed=0)
-    data    = state_data(X, Y, label_scores)                # checked, labels transposed
+    data    = prepare_data(X, Y, label_scores)              # checked, labels transposed
     plans   = plan_forest(data, label_embedding, options)   # small: the order of the labels and where nodes begin
     units   = [(plan, unit) for plan in plans for unit in plan.units()]
     costs   = [unit_costs(data, plan) for plan in plans]    # how long each takes, about: for chunks of equal cost
@@ -18,37 +18,15 @@ Holds nothing of its own: public names are imported on first use, so that `impor
     tree    = LabelTree.of(forest, options)
 
 A unit is some children of one node. It needs the rows that reach its node and their labels, nothing of other units:
-`state_data(X[rows], Y[rows], ...)` with `rows` ascending and every row among them that has a label below the node
+`prepare_data(X[rows], Y[rows], ...)` with `rows` ascending and every row among them that has a label below the node
 (`unit_rows(...).rows`, or more) gives the same bytes as the whole data. All units below one node are a subtree, and
 need the rows of that node only. UnitWeights and TreePlan are plain arrays, fit for a file.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from xpipe.ground.lazy import public_names
 
-from xpipe.ground.lazy import public_name
+OLD_NAMES = {"state_data": "prepare_data"}
 
-PUBLIC = {
-    "LabelTree": "model",
-    "plan_forest": "model",
-    "make_forest": "model",
-    "TreeOptions": "options",
-    "TreePlan": "planning",
-    "Unit": "planning",
-    "TrainingData": "training",
-    "UnitWeights": "training",
-    "state_data": "training",
-    "train_unit": "training",
-    "unit_costs": "training",
-    "unit_rows": "training",
-    "Forest": "forest",
-}
-
-
-def __getattr__(name: str) -> Any:
-    return public_name(__name__, PUBLIC, name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *PUBLIC])
+__getattr__, __dir__, __all__ = public_names(__name__, __file__, OLD_NAMES)

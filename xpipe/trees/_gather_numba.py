@@ -1,18 +1,38 @@
-"""A node's own data and back: its rows with their features renumbered, and its weights without the small ones.
+"""Kernels that copy a node's rows with their features renumbered, and keep the large weights of a trained block.
 
 Holds no solver.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from xpipe.ground.accelerate import jit
 
 
+class SparseRows(NamedTuple):
+    """CSR rows of a matrix, and the factor that each row counts with."""
+
+    indptr: np.ndarray  # int64
+    indices: np.ndarray  # int32
+    values: np.ndarray  # float32
+    scales: np.ndarray  # float32, one per row
+
+
+class NodeRows(NamedTuple):
+    """The rows of one node, times their factors, with features renumbered from 0."""
+
+    indptr: np.ndarray  # int64
+    columns: np.ndarray  # uint32
+    values: np.ndarray  # float32
+    squares: np.ndarray  # float32, one per row: squared length, the bias feature included
+
+
 @jit
 def count_features(indptr, indices, rows, seen):
-    """Mark in `seen` the features the rows have; gives (entries, features marked)."""
+    """Mark in `seen` the features that the rows have; returns (entries of the rows, features marked)."""
     entries = 0
     features = 0
     for row in rows:
@@ -25,12 +45,10 @@ def count_features(indptr, indices, rows, seen):
 
 
 @jit
-def gather_rows(indptr, indices, values, scales, rows, seen, bias, numbers, features, own_ptr, columns, own_values,
-                squares):  # fmt: skip
-    """Copy rows, times their scales, with the marked features numbered 0, 1, ... in their order.
+def gather_rows(X, rows, seen, bias, numbers, features, node):
+    """Copy the given rows of X, times their factors, with the features in `seen` numbered 0, 1, ... in their order.
 
-    Fills features (number -> feature), the rows own_ptr, columns, own_values, and their squared lengths with the bias.
-    numbers: scratch, one a feature.
+    Fills `features` (number -> feature) and the arrays of `node`. numbers: scratch, one per feature.
     """
     count = 0
     for feature in range(len(seen)):
@@ -39,23 +57,23 @@ def gather_rows(indptr, indices, values, scales, rows, seen, bias, numbers, feat
             numbers[feature] = count
             count += 1
     at = 0
-    own_ptr[0] = 0
+    node.indptr[0] = 0
     for place in range(len(rows)):
         row = rows[place]
         total = np.float64(bias) * np.float64(bias)
-        for entry in range(indptr[row], indptr[row + 1]):
-            value = values[entry] * scales[row]
-            columns[at] = numbers[indices[entry]]
-            own_values[at] = value
+        for entry in range(X.indptr[row], X.indptr[row + 1]):
+            value = X.values[entry] * X.scales[row]
+            node.columns[at] = numbers[X.indices[entry]]
+            node.values[at] = value
             total += np.float64(value) * np.float64(value)
             at += 1
-        own_ptr[place + 1] = at
-        squares[place] = total
+        node.indptr[place + 1] = at
+        node.squares[place] = total
 
 
 @jit
 def count_large(block, n_lanes, threshold, counts):
-    """Weights of each feature of the block not below the threshold in size."""
+    """For each feature of the block, count the weights whose size is at least the threshold."""
     for feature in range(len(counts)):
         count = 0
         for lane in range(n_lanes):
@@ -66,7 +84,7 @@ def count_large(block, n_lanes, threshold, counts):
 
 @jit
 def keep_large(block, n_lanes, threshold, lanes, weights):
-    """The weights that `count_large` counts, feature after feature."""
+    """Copy the weights that `count_large` counts, feature after feature, and the lane of each."""
     at = 0
     for feature in range(len(block) - 1):
         for lane in range(n_lanes):

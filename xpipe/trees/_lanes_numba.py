@@ -21,18 +21,22 @@ WORD = ir.IntType(64)
 
 
 def _data(context, builder, kind, array):
+    """The pointer to an array's numbers."""
     return context.make_array(kind)(context, builder, array).data
 
 
 def _load(builder, pointer):
+    """LANES numbers from memory."""
     return builder.load(builder.bitcast(pointer, VECTOR.as_pointer()), align=4)
 
 
 def _store(builder, vector, pointer):
+    """LANES numbers to memory."""
     builder.store(vector, builder.bitcast(pointer, VECTOR.as_pointer()), align=4)
 
 
 def _repeat(builder, number):
+    """One number in all lanes."""
     nothing = ir.Constant(VECTOR, ir.Undefined)
     first = builder.insert_element(nothing, number, ir.IntType(32)(0))
     return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
@@ -49,10 +53,11 @@ def _row_entry(builder, arrays, width, lane, entry):
 
 
 def _signature(columns, values, block, vector):
+    """The types of an intrinsic for rows, a block and a vector of lanes."""
     return types.void(columns, values, types.int64, types.int64, block, types.int64, types.int64, vector)
 
 
-def _generate_products(vectors: int):
+def _generate_products(vectors):
     """Code that adds the products of a row with `vectors` x LANES lanes, whose sums stay in registers meanwhile."""
 
     def generate(context, builder, signature, arguments):

@@ -1,12 +1,13 @@
-"""LabelTree: fit a forest of label trees in this process, predict with it, keep it in a file.
+"""LabelTree: train a forest of label trees in this process, predict with it, keep it in a file.
 
-Holds no arithmetic: plans are `planning`, classifiers `training`, beam search `prediction`, files `storing`.
+Holds no arithmetic: plans are in `planning`, classifiers in `training`, beam search in `prediction`, files in
+`storing`.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Protocol, Unpack
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,28 +15,47 @@ import scipy.sparse as sp
 from xpipe.errors import ConfigError, DataError
 from xpipe.ground.machine import check_threads
 from xpipe.ground.sparse import canonical, to_triple
-from xpipe.trees.forest import Forest, join_units
-from xpipe.trees.options import TreeOptions
-from xpipe.trees.planning import TreePlan, label_vectors, plan_tree
+from xpipe.trees.forest import Forest, make_forest
+from xpipe.trees.options import BEAM, OptionValues, TreeOptions
+from xpipe.trees.planning import plan_forest
 from xpipe.trees.prediction import predict_rows
-from xpipe.trees.training import TrainingData, UnitWeights, row_scales, state_data, train_unit, unit_costs
+from xpipe.trees.training import UnitWeights, train_unit, unit_costs
+from xpipe.trees.training_data import prepare_data, row_scales
 
 
 class Bar(Protocol):
-    """What `fit` tells its progress to: a stage of `xpipe.cli.progress`, whose rate gives the time left."""
+    """What `fit` reports its progress to, for example a bar of `xpipe.cli.progress`."""
 
-    def expect(self, more: int) -> None: ...
+    def expect(self, more: int) -> None:
+        """Add work to come."""
 
-    def advance(self, n: int = 1) -> None: ...
+    def advance(self, n: int = 1) -> None:
+        """Report work that is done."""
 
 
 class LabelTree:
-    """Parabel's label trees: labels that look alike together, a linear classifier at every child and label.
+    """Parabel's label trees: similar labels together, and a linear classifier for every child and label.
 
-    Options are those of `TreeOptions`: LabelTree(n_trees=3, arity=64, seed=0); arity=2 is the paper's tree.
+    Parameters
+    ----------
+    **options
+        Those of `TreeOptions`, for example n_trees, arity and seed; arity=2 is the paper's tree.
+
+    Raises
+    ------
+    ConfigError
+        There is no such option, or it is out of range.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from xpipe.trees import LabelTree
+    >>> X = Y = sp.eye(4, format="csr")
+    >>> LabelTree(n_trees=1, seed=0).fit(X, Y).predict(X, k=1).indices.tolist()
+    [0, 1, 2, 3]
     """
 
-    def __init__(self, **options: Any):
+    def __init__(self, **options: Unpack[OptionValues]):
         try:
             self.options = TreeOptions(**options)
         except TypeError as error:
@@ -52,17 +72,35 @@ class LabelTree:
         threads: int | None = None,
         progress: Bar | None = None,
     ) -> LabelTree:
-        """Train the forest; gives itself.
+        """Train the forest.
 
-        X: samples x features. Y: samples x labels; entries that are not zero are positives. label_embedding: labels x
-        any features; labels are clustered by it, by default by the sum of their unit rows. label_scores: same entries
-        as Y, values >= 0; how much each positive counts. threads: default one a usable core; it changes no byte.
-        progress: hears of the work to come and of the work done.
+        Parameters
+        ----------
+        X : scipy.sparse.csr_matrix of shape (n_samples, n_features)
+            Features.
+        Y : scipy.sparse.csr_matrix of shape (n_samples, n_labels)
+            Labels; entries that are not 0 are positives.
+        label_embedding : scipy.sparse.csr_matrix of shape (n_labels, any), optional
+            Labels are clustered by these vectors, by default by the sum of their unit rows.
+        label_scores : scipy.sparse.csr_matrix of shape (n_samples, n_labels), optional
+            How much each positive counts, from 0 on; the same stored entries as Y.
+        threads : int, optional
+            By default one per usable core. It changes no byte.
+        progress : Bar, optional
+            Hears of the work to come and of the work done.
 
-        Raises DataError where a matrix is wrong or does not fit the others.
+        Returns
+        -------
+        LabelTree
+            Itself.
+
+        Raises
+        ------
+        DataError
+            A matrix is wrong, or does not fit the others.
         """
         threads = check_threads(threads)
-        data = state_data(X, Y, label_scores, normalize=self.options.normalize)
+        data = prepare_data(X, Y, label_scores, normalize=self.options.normalize)
         plans = plan_forest(data, label_embedding, self.options, threads)
         tasks = [
             (plan, unit, cost)
@@ -80,17 +118,37 @@ class LabelTree:
                 progress.advance(cost)
 
         with ThreadPoolExecutor(threads, thread_name_prefix="xpipe-trees") as pool:
-            # the long ones first: no thread is left alone with one at the end
+            # long units first, so that no thread is left alone with one at the end
             list(pool.map(work, sorted(range(len(tasks)), key=lambda number: -tasks[number][2])))
         self.forest = make_forest(data, plans, [unit for unit in found if unit is not None], self.options)
         return self
 
-    def predict(self, X: sp.csr_matrix, k: int = 5, beam: int = 10, *, threads: int | None = None) -> sp.csr_matrix:
-        """The k best labels of each row and their probabilities: CSR, rows x labels, float32, indices ascending.
+    def predict(self, X: sp.csr_matrix, k: int = 5, beam: int = BEAM, *, threads: int | None = None) -> sp.csr_matrix:
+        """The k best labels of each row and their probabilities.
 
-        beam: nodes of a level that are followed; as wide as the tree, the search is exhaustive. A row has fewer than k
-        entries where its beam reaches fewer labels. Labels without positives in training are never predicted.
-        Ties go to the smaller label. Neither other rows nor `threads` change a row's bytes.
+        Parameters
+        ----------
+        X : scipy.sparse.csr_matrix of shape (n_rows, n_features)
+            Features.
+        k : int
+            Labels per row. A row has fewer where its beam reaches fewer labels.
+        beam : int
+            Nodes of a level that are followed. With a beam as wide as the tree, the search is exhaustive.
+        threads : int, optional
+            By default one per usable core. Neither this nor the other rows change a row's bytes.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (n_rows, n_labels)
+            Probabilities, float32, indices ascending. Labels without positives in training are never predicted. Of
+            equal probabilities the smaller label wins.
+
+        Raises
+        ------
+        ConfigError
+            The tree is not trained, or k or beam is below 1.
+        DataError
+            X is wrong, or has another number of columns than the model.
         """
         if self.forest is None:
             raise ConfigError("the tree is not trained", fix="call fit first, or load a model")
@@ -107,7 +165,18 @@ class LabelTree:
         return predict_rows(self.forest, X, scales, k, beam, check_threads(threads))
 
     def save(self, path: str) -> None:
-        """Write the trained forest to one npz file; the same forest gives the same bytes."""
+        """Write the trained forest to one npz file. The same forest gives the same bytes.
+
+        Parameters
+        ----------
+        path : str
+            The file: a path or a URL.
+
+        Raises
+        ------
+        ConfigError
+            The tree is not trained.
+        """
         from xpipe.trees.storing import write_forest
 
         if self.forest is None:
@@ -116,46 +185,48 @@ class LabelTree:
 
     @classmethod
     def load(cls, path: str) -> LabelTree:
-        """A saved forest; it predicts the same bytes. Raises DataError for a file that is damaged or something else."""
+        """Read a saved forest, which predicts the same bytes.
+
+        Parameters
+        ----------
+        path : str
+            A file that `save` wrote.
+
+        Returns
+        -------
+        LabelTree
+            The trained forest.
+
+        Raises
+        ------
+        DataError
+            The file is damaged, or is no saved forest.
+        """
         from xpipe.trees.storing import read_forest
 
         return cls.of(*read_forest(path))
 
     @classmethod
     def of(cls, forest: Forest, options: TreeOptions) -> LabelTree:
-        """A forest that was trained unit by unit."""
+        """A tree around a forest that was trained unit by unit.
+
+        Parameters
+        ----------
+        forest : Forest
+            What `make_forest` returned.
+        options : TreeOptions
+            The options it was trained with.
+
+        Returns
+        -------
+        LabelTree
+            A tree that predicts with this forest.
+        """
         tree = cls()
         tree.forest, tree.options = forest, options
         return tree
 
 
-def plan_forest(
-    data: TrainingData, label_embedding: sp.csr_matrix | None, options: TreeOptions, threads: int | None = None
-) -> tuple[TreePlan, ...]:
-    """The plans of all trees; none where no label has positives."""
-    labels = data.labels
-    if label_embedding is None:
-        vectors = label_vectors(data.X, data.n_features, data.scales, data.label_rows[labels])
-    else:
-        vectors = canonical(label_embedding, "label_embedding")
-        if vectors.shape[0] != data.n_labels:
-            raise DataError(
-                "label_embedding does not fit the labels",
-                why=f"it has {vectors.shape[0]:,} rows, the labels (Y) {data.n_labels:,} columns",
-            )
-        vectors = vectors[labels]
-    return tuple(
-        plan_tree(vectors, labels, tree, options.arity, options.max_leaf, options.seed, threads)
-        for tree in range(options.n_trees if len(labels) else 0)
-    )
-
-
-def make_forest(
-    data: TrainingData, plans: tuple[TreePlan, ...], units: list[UnitWeights], options: TreeOptions
-) -> Forest:
-    """The forest of plans and their trained units, which are in the order of the plans and of `TreePlan.units`."""
-    return Forest(data.n_features, data.n_labels, options.loss, options.normalize, plans, join_units(units))
-
-
 def _names() -> list[str]:
+    """The names of all options."""
     return list(TreeOptions.__dataclass_fields__)

@@ -1,6 +1,6 @@
-"""What a label tree can be asked for, and what is wrong with what was asked.
+"""The options of a label tree and the ranges they must be in.
 
-Holds no data and no work.
+Holds no data and no work. The defaults and ranges stand here only: stage `train` takes its own from here.
 """
 
 from __future__ import annotations
@@ -9,20 +9,56 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from typing_extensions import TypedDict
+
 from xpipe.errors import ConfigError
+from xpipe.ground.checked_json import Count
 
 Loss = Literal["squared_hinge", "logistic"]
+AT_LEAST = {"n_trees": 1, "arity": 2, "max_leaf": 1, "max_rounds": 1, "bias": 0, "threshold": 0}
+ABOVE = {"cost": 0, "tolerance": 0}
+BEAM = 10  # nodes per level that a search keeps, by default
 
 
 @dataclass(frozen=True)
 class TreeOptions:
-    """All that decides a forest besides its data.
+    """Everything besides its data that decides a forest.
 
-    n_trees: trees whose probabilities are averaged. arity: children of a node. max_leaf: labels of a leaf at most.
-    loss, cost (C), bias (value of the feature every row has; 0 for none): of the linear classifiers.
-    tolerance, max_rounds: a classifier is done when no row violates its optimality by more, or after so many rounds.
-    threshold: smaller weights become 0. normalize: rows count as unit vectors. seed: decides all randomness.
-    Raises ConfigError, for the first option that is out of range.
+    Parameters
+    ----------
+    n_trees : int
+        Trees whose probabilities are averaged.
+    arity : int
+        Children of a node at most; 2 is Parabel's tree.
+    max_leaf : int
+        Labels of a leaf at most.
+    loss : {"squared_hinge", "logistic"}
+        The loss of the linear classifiers.
+    cost : float
+        C of the linear classifiers: the weight of the loss against the squared length of the weights.
+    bias : float
+        The value of a feature that every row has; 0 for none.
+    tolerance : float
+        A classifier is done when no row violates its optimality by more than this.
+    max_rounds : int
+        A classifier is done after so many rounds over its rows, optimal or not.
+    threshold : float
+        Weights smaller than this become 0.
+    normalize : bool
+        Whether rows count as unit vectors.
+    seed : int
+        Decides all randomness.
+
+    Raises
+    ------
+    ConfigError
+        An option is out of range; the message names the first one.
+
+    Examples
+    --------
+    >>> from xpipe.trees import TreeOptions
+    >>> TreeOptions(n_trees=1).arity
+    64
     """
 
     n_trees: int = 3
@@ -38,14 +74,29 @@ class TreeOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in {"n_trees": 1, "arity": 2, "max_leaf": 1, "max_rounds": 1}.items():
-            if getattr(self, name) < least:
-                raise ConfigError(f"`{name}` must be at least {least}, got {getattr(self, name)}")
-        for name in ("cost", "tolerance"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
-                raise ConfigError(f"`{name}` must be above 0, got {getattr(self, name)}")
-        for name in ("bias", "threshold"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
-                raise ConfigError(f"`{name}` must be at least 0, got {getattr(self, name)}")
+        for name, least in AT_LEAST.items():
+            value = getattr(self, name)
+            if not least <= value < math.inf:
+                raise ConfigError(f"`{name}` must be at least {least}, got {value}")
+        for name, limit in ABOVE.items():
+            value = getattr(self, name)
+            if not limit < value < math.inf:
+                raise ConfigError(f"`{name}` must be above {limit}, got {value}")
         if self.loss not in get_args(Loss):
             raise ConfigError(f"`loss` must be one of {', '.join(get_args(Loss))}, got {self.loss!r}")
+
+
+class OptionValues(TypedDict, total=False):
+    """The types of `TreeOptions`, as keywords of `LabelTree` and as JSON in a model's file."""
+
+    n_trees: Count
+    arity: Count
+    max_leaf: Count
+    loss: Loss
+    cost: float
+    bias: float
+    tolerance: float
+    max_rounds: Count
+    threshold: float
+    normalize: bool
+    seed: int

@@ -1,6 +1,6 @@
-"""The shape of a label tree: which labels are together, and the units of work its classifiers are trained in.
+"""The shape of a label tree: which labels are together, and the units of work that its classifiers are trained in.
 
-Holds no training. Labels without positives are in no tree: nothing could be learnt about them.
+Holds no training. Labels without positives are in no tree, because nothing could be learnt about them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.ground.sparse import Triple
+from xpipe.errors import DataError
+from xpipe.ground.sparse import Triple, canonical
 from xpipe.grouping.clustering import balanced_partition
+from xpipe.trees.options import TreeOptions
+from xpipe.trees.training_data import TrainingData
 
-UNIT_LANES = 128  # children trained side by side: a leaf of 100 labels is one unit, and reads its rows once for all
+UNIT_LANES = 128  # children trained side by side: a leaf of 100 labels is one unit, and reads its rows only once
 
 
 class Unit(NamedTuple):
-    """Children first_child..last_child-1 of a node of a level. At the last level the children are labels."""
+    """Children first_child to last_child - 1 of one node. At the last level the children are labels."""
 
     level: int
     node: int
@@ -28,14 +31,14 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True)
 class TreePlan:
-    """Level t has the nodes order[bounds[t][i] : bounds[t][i + 1]], none of them empty; children are consecutive.
+    """The nodes of a tree. Node i of level t has the labels order[bounds[t][i] : bounds[t][i + 1]].
 
-    tree: its number. order: labels, int64. bounds: int64, one a level, the root first.
+    No node is empty, and the children of a node are consecutive nodes of the next level.
     """
 
-    tree: int
-    order: np.ndarray
-    bounds: tuple[np.ndarray, ...]
+    tree: int  # the number of the tree
+    order: np.ndarray  # int64: labels
+    bounds: tuple[np.ndarray, ...]  # int64: one array per level, the root first
 
     @property
     def depth(self) -> int:
@@ -43,13 +46,15 @@ class TreePlan:
         return len(self.bounds)
 
     def n_nodes(self, level: int) -> int:
+        """The number of nodes of a level."""
         return len(self.bounds[level]) - 1
 
     def span(self, level: int, node: int) -> tuple[int, int]:
+        """Where the labels of a node begin and end in `order`."""
         return int(self.bounds[level][node]), int(self.bounds[level][node + 1])
 
     def child_of(self, level: int, node: int, positions: np.ndarray) -> np.ndarray:
-        """Which child of the node, from 0, each position in `order` is below."""
+        """For each position in `order`, the child of the node that it is below; children count from 0."""
         start, _ = self.span(level, node)
         if level == self.depth - 1:
             return positions - start
@@ -57,13 +62,16 @@ class TreePlan:
         return below - np.searchsorted(self.bounds[level + 1], start)
 
     def child_ptr(self, level: int) -> np.ndarray:
-        """The children of node i are child_ptr[i] to child_ptr[i + 1] - 1: nodes of the next level, or positions."""
+        """Node i has the children child_ptr[i] to child_ptr[i + 1] - 1, int64.
+
+        They are nodes of the next level; at the last level, positions in `order`.
+        """
         if level == self.depth - 1:
             return self.bounds[level]
         return np.searchsorted(self.bounds[level + 1], self.bounds[level]).astype(np.int64)
 
     def units_of(self, level: int) -> np.ndarray:
-        """How many units each node of a level has."""
+        """The number of units of each node of a level."""
         return -(-np.diff(self.child_ptr(level)) // UNIT_LANES)
 
     def units(self) -> list[Unit]:
@@ -76,9 +84,61 @@ class TreePlan:
         return found
 
 
+def plan_forest(
+    data: TrainingData, label_embedding: sp.csr_matrix | None, options: TreeOptions, threads: int | None = None
+) -> tuple[TreePlan, ...]:
+    """The plans of all trees of a forest.
+
+    Parameters
+    ----------
+    data : TrainingData
+        The rows and labels.
+    label_embedding : scipy.sparse.csr_matrix of shape (n_labels, any), or None
+        Labels are clustered by these vectors; None: by the sum of their scaled rows.
+    options : TreeOptions
+        How many trees of what shape.
+    threads : int, optional
+        By default one per usable core. It changes no byte.
+
+    Returns
+    -------
+    tuple of TreePlan
+        One per tree; none where no label has positives.
+
+    Raises
+    ------
+    DataError
+        The embedding has another number of rows than there are labels.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from xpipe.trees import TreeOptions, plan_forest, prepare_data
+    >>> data = prepare_data(sp.eye(4, format="csr"), sp.eye(4, format="csr"))
+    >>> [plan.depth for plan in plan_forest(data, None, TreeOptions(n_trees=2))]
+    [1, 1]
+    """
+    labels = data.labels
+    if label_embedding is None:
+        vectors = label_vectors(data.X, data.n_features, data.scales, data.label_rows[labels])
+    else:
+        vectors = canonical(label_embedding, "label_embedding")
+        if vectors.shape[0] != data.n_labels:
+            raise DataError(
+                "label_embedding does not fit the labels",
+                why=f"it has {vectors.shape[0]:,} rows, the labels (Y) {data.n_labels:,} columns",
+            )
+        vectors = vectors[labels]
+    return tuple(
+        plan_tree(vectors, labels, tree, options.arity, options.max_leaf, options.seed, threads)
+        for tree in range(options.n_trees if len(labels) else 0)
+    )
+
+
 def label_vectors(X: Triple, n_features: int, scales: np.ndarray, label_rows: sp.csr_matrix) -> sp.csr_matrix:
-    """The sum of each label's scaled rows (labels x features)."""
-    narrow = np.int32 if X.indptr[-1] < 2**31 else np.int64  # a product has indices as wide as the widest it is made of
+    """The sum of the scaled rows of each label (labels x features)."""
+    # a product has indices as wide as the widest of its factors
+    narrow = np.int32 if X.indptr[-1] < 2**31 else np.int64
     rows = sp.csr_matrix((X.n_rows, n_features), dtype=np.float32)
     rows.indptr, rows.indices, rows.data = X.indptr.astype(narrow), X.indices, X.values
     weighted = sp.csr_matrix((scales[label_rows.indices], label_rows.indices, label_rows.indptr), label_rows.shape)
@@ -94,9 +154,9 @@ def plan_tree(
 ) -> TreePlan:  # fmt: skip
     """Balanced k-means of labels, as deep as leaves of at most max_leaf labels need.
 
-    vectors: one row a label. An arity that is a power of two gives the tree of arity 2 with levels left out: the labels
-    are halved until they fit, which takes a fraction of the time of cutting in many at once, and nodes have `arity`
-    children or fewer.
+    vectors: one row per label. Where the arity is a power of two, labels are halved until they fit, and levels of that
+    binary tree are left out so that nodes have at most `arity` children. This takes a fraction of the time of cutting
+    nodes into many parts at once.
     """
     halvings = arity.bit_length() - 1 if arity & (arity - 1) == 0 else 1
     partition = balanced_partition(

@@ -1,169 +1,186 @@
-"""The best labels of each row by beam search: level by level, the best nodes of each row only.
+"""The best labels of each row by beam search: level by level, only the best nodes of each row are followed.
 
-Holds no training. The arithmetic is `_beam_numba`; rows are cut into chunks, which threads share.
+Holds no training. The arithmetic is `_beam_numba` and `_best_numba`; rows are cut into chunks, which threads share.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from xpipe.ground.machine import lent
 from xpipe.ground.sparse import Triple, to_matrix, to_triple
+from xpipe.ground.sparse_rows import entry_rows, row_pointers
 from xpipe.trees.forest import Forest
 
+if TYPE_CHECKING:
+    from xpipe.trees._beam_numba import Beam, Level, Scratch
+    from xpipe.trees._best_numba import Best, LabelScratch, Leaves, Reached
+    from xpipe.trees._gather_numba import SparseRows
+
 CHUNK_ROWS = 4096
-CHUNK_SCORES = 1 << 22  # scores of candidates a chunk may hold: 16 MB
-
-
-class Scratch(NamedTuple):
-    """What one thread needs; as it was before after every use."""
-
-    numbers: np.ndarray
-    columns: np.ndarray
-    own_values: np.ndarray
-    block: np.ndarray
-    margins: np.ndarray
-    best: np.ndarray
-    best_at: np.ndarray
-    slots: np.ndarray
-    seen: np.ndarray
+CHUNK_SCORES = 1 << 22  # scores of candidates that a chunk may hold: 16 MB
 
 
 class Search(NamedTuple):
-    """A forest and a width of the beam, as the kernels want them."""
+    """A forest and the width of its beam, prepared for the kernels."""
 
     forest: Forest
     beam: int
-    strides: np.ndarray  # most children of a leaf, one a tree
     widest: int  # most children of a node of any level
-    tree_ptr: np.ndarray  # first leaf of a tree in leaf_ptr
-    leaf_ptr: np.ndarray
-    labels: np.ndarray  # those in the trees, ascending; below, a label is its place here
-    orders: np.ndarray  # trees x labels that are in them
-    positions: np.ndarray  # trees x labels that are in them: where a label is in its order
-    leaves: np.ndarray  # trees x labels that are in them: the leaf of each position
+    labels: np.ndarray  # int64: the labels in the trees, ascending; `leaves` numbers them by their place here
+    leaves: Leaves
 
 
 def predict_rows(
     forest: Forest, X: sp.csr_matrix, scales: np.ndarray, k: int, beam: int, threads: int
 ) -> sp.csr_matrix:
     """CSR matrix (rows x labels) of the k best labels of each row, indices ascending; fewer where fewer are reached."""
-    triple = to_triple(X)
-    n_rows = triple.n_rows
+    from xpipe.trees._best_numba import Best
+    from xpipe.trees._gather_numba import SparseRows
+
+    n_rows = X.shape[0]
     if not (n_rows and forest.plans):
         return sp.csr_matrix((n_rows, forest.n_labels), dtype=np.float32)
-    search = _prepare(forest, beam)
-    k = min(k, search.orders.shape[1])
-    scores, labels = np.empty((n_rows, k), dtype=np.float32), np.empty((n_rows, k), dtype=np.int32)
-    counts = np.zeros(n_rows, dtype=np.int64)
-    rows = _chunk_rows(search, n_rows, threads)
-    spare: SimpleQueue[Scratch] = SimpleQueue()
-    longest = int(np.diff(triple.indptr).max(initial=0))
+    search = _prepare_search(forest, beam)
+    k = min(k, len(search.labels))
+    found = Best(
+        np.empty((n_rows, k), dtype=np.float32), np.empty((n_rows, k), dtype=np.int32), np.zeros(n_rows, dtype=np.int64)
+    )
+    rows = SparseRows(*to_triple(X), scales)
+    chunk_rows = _rows_per_chunk(search, n_rows, threads)
+    longest = int(np.diff(rows.indptr).max(initial=0))
+    spare: SimpleQueue[tuple[Scratch, LabelScratch]] = SimpleQueue()
     for _ in range(threads):
-        spare.put(_scratch(search, longest, k))
+        spare.put(_make_scratch(search, longest, k))
 
     def work(first: int) -> None:
-        part = slice(first, min(first + rows, n_rows))
-        with lent(spare) as scratch:
-            _search_chunk(search, triple, scales, first, scratch, scores[part], labels[part], counts[part])
+        part = slice(first, min(first + chunk_rows, n_rows))
+        with lent(spare) as (scratch, label_scratch):
+            _search_chunk(search, rows, first, scratch, label_scratch, Best(*(array[part] for array in found)))
 
     with ThreadPoolExecutor(threads, thread_name_prefix="xpipe-trees") as pool:
-        list(pool.map(work, range(0, n_rows, rows)))
-    there = np.arange(k) < counts[:, None]
-    return _to_csr(scores, search.labels[np.where(there, labels, 0)], counts, forest.n_labels)
+        list(pool.map(work, range(0, n_rows, chunk_rows)))
+    return _to_csr(found, search.labels, forest.n_labels)
 
 
-def _prepare(forest: Forest, beam: int) -> Search:
-    leaves = [levels[-1].child_ptr for levels in forest.levels]
-    most = max(int(np.diff(level.child_ptr).max()) for levels in forest.levels for level in levels)
+def _prepare_search(forest: Forest, beam: int) -> Search:
+    """The leaves of all trees in one place."""
+    from xpipe.trees._best_numba import Leaves
+
+    leaf_pointers = [levels[-1].child_ptr for levels in forest.levels]
     labels = np.sort(forest.plans[0].order)  # all trees have the same
     orders = np.array([np.searchsorted(labels, plan.order) for plan in forest.plans], dtype=np.int32)
     positions = np.zeros(orders.shape, dtype=np.int32)
     np.put_along_axis(positions, orders, np.arange(orders.shape[1], dtype=np.int32)[None, :], axis=1)
-    return Search(
-        forest,
-        beam,
-        np.array([int(np.diff(ptr).max()) for ptr in leaves], dtype=np.int64),
-        most,
-        np.cumsum([0, *(len(ptr) for ptr in leaves)]).astype(np.int64),
-        np.concatenate(leaves),
-        labels,
-        orders,
-        positions,
-        np.array([np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)) for ptr in leaves], dtype=np.int32),
+    leaves = Leaves(
+        tree_ptr=row_pointers([len(pointers) for pointers in leaf_pointers]),
+        leaf_ptr=np.concatenate(leaf_pointers),
+        strides=np.array([_most(pointers) for pointers in leaf_pointers], dtype=np.int64),
+        orders=orders,
+        positions=positions,
+        leaves=np.array([entry_rows(pointers) for pointers in leaf_pointers], dtype=np.int32),
     )
+    widest = max(_most(level.child_ptr) for levels in forest.levels for level in levels)
+    return Search(forest, beam, widest, labels, leaves)
 
 
-def _chunk_rows(search: Search, n_rows: int, threads: int) -> int:
-    """Rows a chunk: few enough for its memory and for all threads to have some."""
-    a_row = max(1, (len(search.strides) + 1) * search.beam * search.widest)
-    return max(1, min(CHUNK_ROWS, CHUNK_SCORES // a_row, -(-n_rows // threads)))
+def _most(pointers: np.ndarray) -> int:
+    """The largest number of items between two pointers."""
+    return int(np.diff(pointers).max())
 
 
-def _scratch(search: Search, longest: int, k: int) -> Scratch:
+def _rows_per_chunk(search: Search, n_rows: int, threads: int) -> int:
+    """Few enough rows for the memory of a chunk, and for all threads to have some."""
+    scores_per_row = max(1, (len(search.leaves.strides) + 1) * search.beam * search.widest)
+    return max(1, min(CHUNK_ROWS, CHUNK_SCORES // scores_per_row, -(-n_rows // threads)))
+
+
+def _make_scratch(search: Search, longest: int, k: int) -> tuple[Scratch, LabelScratch]:
+    """Work space of one thread, for rows of at most `longest` entries."""
+    from xpipe.trees._beam_numba import Scratch
+    from xpipe.trees._best_numba import LabelScratch
     from xpipe.trees._lanes_numba import LANES
 
-    weights, n_trees = search.forest.weights, len(search.strides)
+    weights, n_trees = search.forest.weights, len(search.leaves.strides)
     widths = -(-np.diff(weights.child_ptr) // LANES) * LANES
-    return Scratch(
-        np.zeros(search.forest.n_features, dtype=np.int32),
-        np.empty(longest + 1, dtype=np.uint32),
-        np.empty(longest + 1, dtype=np.float32),
-        np.empty(int((np.diff(weights.feature_ptr) * widths).max(initial=0)), dtype=np.float32),
-        np.zeros(int(widths.max(initial=0)), dtype=np.float32),
-        np.empty(k * n_trees, dtype=np.float32),
-        np.empty(k * n_trees, dtype=np.int32),
-        np.zeros((n_trees, int(np.diff(search.tree_ptr).max())), dtype=np.int32),
-        np.zeros(len(search.labels), dtype=np.int32),
+    scratch = Scratch(
+        numbers=np.zeros(search.forest.n_features, dtype=np.int32),
+        columns=np.empty(longest + 1, dtype=np.uint32),
+        values=np.empty(longest + 1, dtype=np.float32),
+        block=np.empty(int((np.diff(weights.feature_ptr) * widths).max(initial=0)), dtype=np.float32),
+        margins=np.zeros(int(widths.max(initial=0)), dtype=np.float32),
     )
+    label_scratch = LabelScratch(
+        best=np.empty(k * n_trees, dtype=np.float32),
+        best_at=np.empty(k * n_trees, dtype=np.int32),
+        slots=np.zeros((n_trees, _most(search.leaves.tree_ptr)), dtype=np.int32),
+        seen=np.zeros(len(search.labels), dtype=np.int32),
+    )
+    return scratch, label_scratch
 
 
 def _search_chunk(
-    search: Search, X: Triple, scales: np.ndarray, first: int, scratch: Scratch, scores: np.ndarray,
-    labels: np.ndarray, counts: np.ndarray,
+    search: Search, rows: SparseRows, first: int, scratch: Scratch, label_scratch: LabelScratch, best: Best
+) -> None:
+    """Fill `best` for the rows of a chunk, which begin with row `first`."""
+    from xpipe.trees._best_numba import Reached, choose_labels
+
+    strides = search.leaves.strides
+    n_trees, n_rows = len(strides), len(best.counts)
+    reached = Reached(
+        nodes=np.zeros((n_trees, n_rows, search.beam), dtype=np.int32),
+        counts=np.ones((n_trees, n_rows), dtype=np.int64),
+        scores=np.empty((n_trees, n_rows, search.beam * int(strides.max())), dtype=np.float32),
+    )
+    for tree, levels in enumerate(search.forest.levels):
+        _search_tree(search, levels, tree, rows, first, scratch, reached)
+    choose_labels(search.leaves, reached, label_scratch, best)
+
+
+def _search_tree(
+    search: Search, levels: tuple[Level, ...], tree: int, rows: SparseRows, first: int, scratch: Scratch,
+    reached: Reached,
 ) -> None:  # fmt: skip
-    from xpipe.trees import _beam_numba
+    """Follow the beams of a chunk's rows through one tree, and note the leaves they reach."""
+    from xpipe.trees._beam_numba import choose_nodes, score_level
 
-    forest, beam, n_rows, n_trees = search.forest, search.beam, len(counts), len(search.forest.plans)
-    logistic = forest.loss == "logistic"
-    nodes = np.zeros((n_trees, n_rows, beam), dtype=np.int32)
-    reached = np.ones((n_trees, n_rows), dtype=np.int64)
-    candidates = np.empty((n_trees, n_rows, beam * int(search.strides.max())), dtype=np.float32)
-    for tree, levels in enumerate(forest.levels):
-        beam_nodes, beam_counts = np.zeros((n_rows, 1), dtype=np.int32), np.ones(n_rows, dtype=np.int64)
-        beam_scores = np.zeros((n_rows, 1), dtype=np.float32)
-        for depth, level in enumerate(levels):
-            last = depth == len(levels) - 1
-            stride = int(search.strides[tree]) if last else int(np.diff(level.child_ptr).max())
-            found = candidates[tree] if last else np.empty((n_rows, beam_nodes.shape[1] * stride), dtype=np.float32)
-            _beam_numba.score_level(
-                X.indptr, X.indices, X.values, scales, first, forest.weights, level, logistic, beam_nodes, beam_scores,
-                beam_counts, stride, *scratch[:5], found,
-            )  # fmt: skip
-            if last:
-                nodes[tree, :, : beam_nodes.shape[1]], reached[tree] = beam_nodes, beam_counts
-            else:
-                next_nodes, next_counts = np.zeros((n_rows, beam), dtype=np.int32), np.zeros(n_rows, dtype=np.int64)
-                next_scores = np.zeros((n_rows, beam), dtype=np.float32)
-                _beam_numba.choose_nodes(
-                    level, stride, found, beam_nodes, beam_scores, beam_counts, next_nodes, next_scores, next_counts
-                )
-                beam_nodes, beam_scores, beam_counts = next_nodes, next_scores, next_counts
-    _beam_numba.choose_labels(
-        scores.shape[1], search.tree_ptr, search.leaf_ptr, search.orders, search.positions, search.leaves,
-        search.strides, candidates, nodes, reached, *scratch[5:], scores, labels, counts,
-    )  # fmt: skip
+    weights, logistic = search.forest.weights, search.forest.loss == "logistic"
+    n_rows = reached.counts.shape[1]
+    beam = _empty_beam(n_rows, 1)
+    beam.counts[:] = 1  # the root
+    for level in levels[:-1]:
+        stride = _most(level.child_ptr)
+        candidates = np.empty((n_rows, beam.nodes.shape[1] * stride), dtype=np.float32)
+        score_level(rows, first, weights, level, logistic, beam, stride, scratch, candidates)
+        next_beam = _empty_beam(n_rows, search.beam)
+        choose_nodes(level, stride, candidates, beam, next_beam)
+        beam = next_beam
+    stride = int(search.leaves.strides[tree])
+    score_level(rows, first, weights, levels[-1], logistic, beam, stride, scratch, reached.scores[tree])
+    reached.nodes[tree, :, : beam.nodes.shape[1]], reached.counts[tree] = beam.nodes, beam.counts
 
 
-def _to_csr(scores: np.ndarray, labels: np.ndarray, counts: np.ndarray, n_labels: int) -> sp.csr_matrix:
-    there = np.arange(scores.shape[1]) < counts[:, None]
-    labels = np.where(there, labels, n_labels)  # what is not there goes to the end of its row
+def _empty_beam(n_rows: int, width: int) -> Beam:
+    """A beam without nodes."""
+    from xpipe.trees._beam_numba import Beam
+
+    return Beam(
+        np.zeros((n_rows, width), dtype=np.int32),
+        np.zeros((n_rows, width), dtype=np.float32),
+        np.zeros(n_rows, dtype=np.int64),
+    )
+
+
+def _to_csr(best: Best, label_numbers: np.ndarray, n_labels: int) -> sp.csr_matrix:
+    """The best labels of each row as CSR, indices ascending. label_numbers: what the numbers in `best` stand for."""
+    there = np.arange(best.scores.shape[1]) < best.counts[:, None]
+    # what is not there goes to the end of its row
+    labels = np.where(there, label_numbers[np.where(there, best.labels, 0)], n_labels)
     order = np.argsort(labels, axis=1, kind="stable")
-    labels, scores = np.take_along_axis(labels, order, axis=1), np.take_along_axis(scores, order, axis=1)
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return to_matrix(Triple(indptr, labels[there].astype(np.int32), scores[there]), n_labels)
+    labels, scores = np.take_along_axis(labels, order, axis=1), np.take_along_axis(best.scores, order, axis=1)
+    return to_matrix(Triple(row_pointers(best.counts), labels[there].astype(np.int32), scores[there]), n_labels)

@@ -1,6 +1,6 @@
 """A forest in one npz file: plain arrays, no pickles, the same bytes every time.
 
-Holds no training and no prediction. Whatever a compiled kernel follows is checked before it is believed.
+Holds no training and no prediction. Every number that a compiled kernel uses as an index is checked first.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from dataclasses import asdict
 from itertools import pairwise
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from xpipe.errors import DataError, XpipeError
 from xpipe.ground import files
-from xpipe.ground.checked_json import Count, parse_json
+from xpipe.ground.checked_json import parse_json
 from xpipe.ground.npy_header import read_npz
+from xpipe.ground.sparse_rows import entry_rows
 from xpipe.trees._beam_numba import Weights
 from xpipe.trees.forest import Forest
-from xpipe.trees.options import Loss, TreeOptions
+from xpipe.trees.options import OptionValues, TreeOptions
 from xpipe.trees.planning import TreePlan
 
 FORMAT = "xpipe label tree 1"
@@ -42,22 +42,6 @@ MOST = 2**31 - 1  # features, and labels: their numbers are int32
 UNREADABLE = (ValueError, KeyError, IndexError, OSError, OverflowError, MemoryError, TypeError)
 
 
-class _Options(TypedDict, total=False):
-    """`TreeOptions` as JSON."""
-
-    n_trees: Count
-    arity: Count
-    max_leaf: Count
-    loss: Loss
-    cost: float
-    bias: float
-    tolerance: float
-    max_rounds: Count
-    threshold: float
-    normalize: bool
-    seed: int
-
-
 def write_forest(path: str, forest: Forest, options: TreeOptions) -> None:
     """Write a forest; the file appears when it is complete."""
     levels = [[plan.n_nodes(level) for level in range(plan.depth)] for plan in forest.plans]
@@ -78,7 +62,7 @@ def write_forest(path: str, forest: Forest, options: TreeOptions) -> None:
 
 
 def read_forest(path: str) -> tuple[Forest, TreeOptions]:
-    """(forest, the options it was trained with). Raises DataError for a damaged file and for any other file."""
+    """(forest, the options it was trained with). Raises DataError for a damaged file, and for one that is no model."""
     path = os.fspath(path)
     try:
         arrays = read_npz(path)
@@ -87,7 +71,7 @@ def read_forest(path: str) -> tuple[Forest, TreeOptions]:
         if str(arrays["format"]) != FORMAT:
             raise ValueError(f"it says it is {str(arrays['format'])[:80]!r}, not {FORMAT!r}")
         text = str(arrays["options"]).encode("utf-8", "surrogatepass")
-        options = TreeOptions(**parse_json(text, _Options, where=path))
+        options = TreeOptions(**parse_json(text, OptionValues, where=path))
         return _checked(arrays, options), options
     except (*UNREADABLE, XpipeError) as error:
         if not files.exists(path):
@@ -102,16 +86,22 @@ def read_forest(path: str) -> tuple[Forest, TreeOptions]:
 
 
 def _checked(arrays: dict[str, np.ndarray], options: TreeOptions) -> Forest:
-    """The forest, or ValueError where its arrays do not fit each other."""
+    """The forest in these arrays. Raises ValueError where they do not fit each other."""
     for name, kind in TYPES.items():
         if kind != "U":
             _must(arrays[name].dtype == kind, f"{name} has the type {arrays[name].dtype}")
             _must(arrays[name].ndim == (2 if name in ("orders", "level_sizes") else 1), f"{name} has a wrong shape")
     shape = arrays["shape"]
     _must(shape.shape == (2,) and bool((shape >= 0).all() and (shape <= MOST).all()), "its shape is no shape")
-    n_features, n_labels = arrays["shape"].tolist()
+    n_features, n_labels = shape.tolist()
     plans = _checked_plans(arrays["orders"], arrays["level_sizes"], arrays["bounds"], n_labels)
     weights = Weights(*(arrays[name] for name in Weights._fields))
+    _check_weights(weights, plans, n_features)
+    return Forest(n_features, n_labels, options.loss, options.normalize, plans, weights)
+
+
+def _check_weights(weights: Weights, plans: tuple[TreePlan, ...], n_features: int) -> None:
+    """Raise ValueError unless the weights are those of the units of these trees."""
     n_children = [unit.last_child - unit.first_child for plan in plans for unit in plan.units()]
     _must(np.array_equal(np.diff(weights.child_ptr), n_children), "its biases do not fit its trees")
     _must(len(weights.feature_ptr) == len(n_children) + 1, "its units do not fit its trees")
@@ -127,19 +117,18 @@ def _checked(arrays: dict[str, np.ndarray], options: TreeOptions) -> Forest:
     _must(_inside(weights.features, n_features), "a feature is out of range")
     ascending = np.diff(weights.features) > 0
     starts = weights.feature_ptr[1:-1]
-    ascending[starts[(starts > 0) & (starts < len(weights.features))] - 1] = (
-        True  # a unit's first, after another's last
-    )
+    between_units = starts[(starts > 0) & (starts < len(weights.features))] - 1
+    ascending[between_units] = True
     _must(ascending.all(), "the features of a unit are not ascending")
-    unit_of = np.repeat(np.arange(len(n_children)), np.diff(weights.entry_ptr[weights.feature_ptr]))
+    unit_of = entry_rows(weights.entry_ptr[weights.feature_ptr])
     _must((weights.lanes < np.array(n_children, dtype=np.int64)[unit_of]).all(), "a weight has no child")
     _must(bool(np.isfinite(weights.weights).all() and np.isfinite(weights.biases).all()), "a weight is not finite")
-    return Forest(n_features, n_labels, options.loss, options.normalize, plans, weights)
 
 
 def _checked_plans(
     orders: np.ndarray, level_sizes: np.ndarray, bounds: np.ndarray, n_labels: int
 ) -> tuple[TreePlan, ...]:
+    """The plans of the trees in these arrays. Raises ValueError where they are no trees of the labels."""
     n_trees, n_placed = orders.shape
     _must(len(level_sizes) == n_trees and (n_trees == 0 or level_sizes.shape[1] > 0), "its levels do not fit its trees")
     _must(bool((level_sizes > 0).all() and (level_sizes <= n_placed).all()), "a level has a wrong number of nodes")
@@ -165,9 +154,11 @@ def _checked_plans(
 
 
 def _inside(numbers: np.ndarray, limit: int) -> bool:
+    """Whether all numbers are from 0 to limit - 1."""
     return not len(numbers) or bool(numbers.min() >= 0 and numbers.max() < limit)
 
 
 def _must(holds: bool | np.bool, else_why: str) -> None:
+    """Raise ValueError with this reason unless the condition holds."""
     if not holds:
         raise ValueError(else_why)

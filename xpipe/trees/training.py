@@ -1,4 +1,4 @@
-"""The classifiers of a tree, unit by unit: a unit is some children of one node, and needs nothing of the others.
+"""The classifiers of a tree, unit by unit. A unit is some children of one node, and needs nothing of other units.
 
 Holds no tree (`planning`) and no threads (`model`). What a unit gives depends on the rows that reach its node, on their
 labels and on the options alone. Kernels are `_gather_numba` and `_solver_numba`.
@@ -6,168 +6,200 @@ labels and on the options alone. Kernels are `_gather_numba` and `_solver_numba`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.errors import DataError
 from xpipe.ground.seeding import bit_generator
-from xpipe.ground.sparse import Triple, canonical, check_shapes, row_norms, to_matrix, to_triple
+from xpipe.ground.sparse_rows import entries_of_rows, row_pointers
 from xpipe.trees.options import TreeOptions
 from xpipe.trees.planning import TreePlan, Unit
+from xpipe.trees.training_data import TrainingData
 
-SMALLEST = 1e-30  # weights below it are no weights, whatever the threshold
+if TYPE_CHECKING:
+    from xpipe.trees._gather_numba import NodeRows
 
-
-@dataclass(frozen=True)
-class TrainingData:
-    """Rows and their labels, checked. Made by `state_data`."""
-
-    X: Triple  # samples x features
-    n_features: int
-    scales: np.ndarray  # float32: rows count times these
-    label_rows: sp.csr_matrix  # labels x samples; values: the weights of positives
-
-    @property
-    def n_labels(self) -> int:
-        return self.label_rows.shape[0]
-
-    @property
-    def labels(self) -> np.ndarray:
-        """Labels with positives, ascending, int64."""
-        return np.flatnonzero(np.diff(self.label_rows.indptr))
+SMALLEST = 1e-30  # smaller weights count as 0, whatever the threshold
 
 
 class UnitWeights(NamedTuple):
-    """What a unit has learnt: the weights of features[f] are entries feature_ptr[f] to feature_ptr[f + 1]."""
+    """What a unit has learnt: features[f] has the entries feature_ptr[f] to feature_ptr[f + 1] - 1."""
 
     features: np.ndarray  # int32, ascending; only those with weights
     feature_ptr: np.ndarray  # int64
     lanes: np.ndarray  # uint8: which of the unit's children
     weights: np.ndarray  # float32
-    biases: np.ndarray  # float32, one a child
+    biases: np.ndarray  # float32, one per child
 
 
 class Owners(NamedTuple):
-    """Rows that reach a node, ascending, and the children among a unit's that each of them is in."""
+    """Rows that reach a node, ascending, and which children of a unit each of them is in."""
 
     rows: np.ndarray  # int64
-    owner_ptr: np.ndarray  # int64
-    owners: np.ndarray  # int64, from 0: children of the unit
+    owner_ptr: np.ndarray  # int64: rows[i] has the owners owner_ptr[i] to owner_ptr[i + 1] - 1
+    owners: np.ndarray  # int64: children of the unit, from 0
     weights: np.ndarray  # float32
 
 
-def state_data(
-    X: sp.csr_matrix, Y: sp.csr_matrix, label_scores: sp.csr_matrix | None = None, *, normalize: bool = True
-) -> TrainingData:
-    """Check and arrange what a forest is trained on.
-
-    X: samples x features. Y: samples x labels; its stored entries that are not zero are positives, whatever their
-    values. label_scores: same entries as Y, values >= 0, weights of the positives; 0 leaves out a row for a label.
-    Raises DataError where they are wrong or do not fit each other.
-    """
-    X, Y = canonical(X, "features (X)"), canonical(Y, "labels (Y)")
-    check_shapes(X, Y=Y)
-    weights = np.ones(Y.nnz, dtype=np.float32)
-    if label_scores is not None:
-        scores = canonical(label_scores, "label_scores")
-        same = scores.shape == Y.shape and scores.nnz == Y.nnz
-        if not (same and np.array_equal(scores.indptr, Y.indptr) and np.array_equal(scores.indices, Y.indices)):
-            raise DataError(
-                "label_scores do not fit the labels (Y)",
-                why=f"they have {scores.nnz:,} entries in {scores.shape}, the labels {Y.nnz:,} in {Y.shape}",
-                fix="give one score for every entry of Y and no other",
-            )
-        if (scores.data < 0).any():
-            raise DataError("label_scores has a value below 0", fix="scores are weights: give them from 0 on")
-        weights = scores.data
-    positive = Y.data != 0
-    indptr = np.concatenate([[0], np.cumsum(positive)])[Y.indptr]
-    owned = to_matrix(Triple(indptr, Y.indices[positive].astype(np.int32), np.arange(positive.sum())), Y.shape[1])
-    label_rows = owned.tocsc().T  # CSR of the transpose, its values the place each entry had
-    label_rows.data = weights[positive][label_rows.data]
-    triple = to_triple(X)
-    scales = row_scales(triple) if normalize else np.ones(X.shape[0], dtype=np.float32)
-    return TrainingData(triple, X.shape[1], scales, label_rows)
-
-
-def row_scales(X: Triple) -> np.ndarray:
-    """1 / length of each row, float32; 0 for rows without length."""
-    norms = row_norms(X)
-    return np.divide(1.0, norms, out=np.zeros(len(norms)), where=norms > 0).astype(np.float32)
-
-
 def unit_costs(data: TrainingData, plan: TreePlan) -> np.ndarray:
-    """About how long each unit of a plan takes, int64: entries of the rows that may reach its node, times vectors."""
+    """Estimate how long each unit of a plan takes to train.
+
+    Parameters
+    ----------
+    data : TrainingData
+        The rows and labels.
+    plan : TreePlan
+        One tree.
+
+    Returns
+    -------
+    numpy.ndarray of shape (n_units,)
+        int64, in the order of `plan.units()`: entries of the rows that may reach the unit's node, times the number of
+        vectors its children take.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from xpipe.trees import TreeOptions, plan_forest, prepare_data, unit_costs
+    >>> data = prepare_data(sp.eye(4, format="csr"), sp.eye(4, format="csr"))
+    >>> (plan,) = plan_forest(data, None, TreeOptions(n_trees=1))
+    >>> unit_costs(data, plan).tolist()
+    [8]
+    """
     from xpipe.trees._lanes_numba import LANES
 
     label_sizes = np.diff(data.label_rows.indptr)[plan.order]
-    reached = np.concatenate([[0], np.cumsum(label_sizes)])
-    entries_a_row = 1 + data.X.indptr[-1] // max(data.X.n_rows, 1)
+    reached = row_pointers(label_sizes)
+    entries_per_row = 1 + data.X.indptr[-1] // max(data.X.n_rows, 1)
     costs = []
     for unit in plan.units():
         start, stop = plan.span(unit.level, unit.node)
         rows = min(int(reached[stop] - reached[start]), data.X.n_rows)
-        costs.append(rows * int(entries_a_row) * -(-(unit.last_child - unit.first_child) // LANES))
+        costs.append(rows * int(entries_per_row) * -(-(unit.last_child - unit.first_child) // LANES))
     return np.array(costs, dtype=np.int64)
 
 
 def train_unit(data: TrainingData, plan: TreePlan, unit: Unit, options: TreeOptions) -> UnitWeights:
     """Train the classifiers of some children of one node on the rows that reach it.
 
-    `data` may hold these rows only, or any others besides, as long as they keep their order: the bytes are the same.
+    Parameters
+    ----------
+    data : TrainingData
+        The rows that reach the node, and any others, in their order: further rows change no byte.
+    plan : TreePlan
+        The tree.
+    unit : Unit
+        One of `plan.units()`.
+    options : TreeOptions
+        How to train.
+
+    Returns
+    -------
+    UnitWeights
+        Weights at or above the threshold, and all biases.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from xpipe.trees import TreeOptions, plan_forest, prepare_data, train_unit
+    >>> data, options = prepare_data(sp.eye(4, format="csr"), sp.eye(4, format="csr")), TreeOptions(n_trees=1)
+    >>> (plan,) = plan_forest(data, None, options)
+    >>> train_unit(data, plan, plan.units()[0], options).features.tolist()
+    [0, 1, 2, 3]
     """
-    from xpipe.trees import _gather_numba, _solver_numba
+    from xpipe.trees import _solver_numba
     from xpipe.trees._lanes_numba import LANES
 
-    rows, owner_ptr, owners, owner_weights = unit_rows(data.label_rows, plan, unit)
+    rows, owner_ptr, owners, weights = unit_rows(data.label_rows, plan, unit)
     n_lanes = unit.last_child - unit.first_child
     width = LANES * -(-n_lanes // LANES)
-    seen = np.zeros(data.n_features, dtype=np.uint8)
-    n_entries, n_features = _gather_numba.count_features(data.X.indptr, data.X.indices, rows, seen)
-    features, numbers = np.empty(n_features, dtype=np.int32), np.empty(data.n_features, dtype=np.uint32)
-    own_ptr, columns = np.empty(len(rows) + 1, dtype=np.int64), np.empty(n_entries, dtype=np.uint32)
-    own_values, squares = np.empty(n_entries, dtype=np.float32), np.empty(len(rows), dtype=np.float32)
-    _gather_numba.gather_rows(
-        *data.X, data.scales, rows, seen, options.bias, numbers, features, own_ptr, columns, own_values, squares
+    features, node = _gather(data, rows, options.bias)
+    block = np.zeros((len(features) + 1, width), dtype=np.float32)
+    settings = _solver_numba.Settings(
+        cost=float(options.cost),
+        bias=np.float32(options.bias),
+        logistic=options.loss == "logistic",
+        tolerance=float(options.tolerance),
+        max_rounds=int(options.max_rounds),
     )
-    block = np.zeros((n_features + 1, width), dtype=np.float32)
-    state = bit_generator(options.seed, "tree", plan.tree, "solve", *unit).random_raw()
     _solver_numba.solve_lanes(
-        own_ptr, columns, own_values, squares, owner_ptr, owners, owner_weights * np.float32(options.cost), n_lanes,
-        options.cost, np.float32(options.bias), options.loss == "logistic", options.tolerance, options.max_rounds,
-        np.uint64(state), block, np.zeros((len(rows), width), dtype=np.float32), np.empty(width, dtype=np.float32),
-    )  # fmt: skip
-    threshold = np.float32(max(options.threshold, SMALLEST))
-    counts = np.zeros(n_features, dtype=np.int64)
-    _gather_numba.count_large(block, n_lanes, threshold, counts)
-    lanes, weights = np.empty(counts.sum(), dtype=np.uint8), np.empty(counts.sum(), dtype=np.float32)
-    _gather_numba.keep_large(block, n_lanes, threshold, lanes, weights)
-    kept = np.flatnonzero(counts)
-    feature_ptr = np.concatenate([[0], np.cumsum(counts[kept])]).astype(np.int64)
-    return UnitWeights(
-        features[kept], feature_ptr, lanes, weights, block[n_features, :n_lanes] * np.float32(options.bias)
+        node,
+        _solver_numba.Positives(owner_ptr, owners, weights * np.float32(options.cost)),
+        n_lanes,
+        settings,
+        np.uint64(bit_generator(options.seed, "tree", plan.tree, "solve", *unit).random_raw()),
+        block,
+        np.zeros((len(rows), width), dtype=np.float32),
     )
+    return _keep_large(block, n_lanes, features, options)
+
+
+def _gather(data: TrainingData, rows: np.ndarray, bias: float) -> tuple[np.ndarray, NodeRows]:
+    """(features that the rows have, int32; the rows with these features numbered from 0)."""
+    from xpipe.trees._gather_numba import NodeRows, SparseRows, count_features, gather_rows
+
+    seen = np.zeros(data.n_features, dtype=np.uint8)
+    n_entries, n_features = count_features(data.X.indptr, data.X.indices, rows, seen)
+    features, numbers = np.empty(n_features, dtype=np.int32), np.empty(data.n_features, dtype=np.uint32)
+    node = NodeRows(
+        indptr=np.empty(len(rows) + 1, dtype=np.int64),
+        columns=np.empty(n_entries, dtype=np.uint32),
+        values=np.empty(n_entries, dtype=np.float32),
+        squares=np.empty(len(rows), dtype=np.float32),
+    )
+    gather_rows(SparseRows(*data.X, data.scales), rows, seen, bias, numbers, features, node)
+    return features, node
+
+
+def _keep_large(block: np.ndarray, n_lanes: int, features: np.ndarray, options: TreeOptions) -> UnitWeights:
+    """The weights of a trained block that are not below the threshold."""
+    from xpipe.trees._gather_numba import count_large, keep_large
+
+    threshold = np.float32(max(options.threshold, SMALLEST))
+    counts = np.zeros(len(features), dtype=np.int64)
+    count_large(block, n_lanes, threshold, counts)
+    lanes, weights = np.empty(counts.sum(), dtype=np.uint8), np.empty(counts.sum(), dtype=np.float32)
+    keep_large(block, n_lanes, threshold, lanes, weights)
+    kept = np.flatnonzero(counts)
+    biases = block[len(features), :n_lanes] * np.float32(options.bias)
+    return UnitWeights(features[kept], row_pointers(counts[kept]), lanes, weights, biases)
 
 
 def unit_rows(label_rows: sp.csr_matrix, plan: TreePlan, unit: Unit) -> Owners:
-    """The rows that reach the unit's node, and which of its children they are in.
+    """The rows that reach a unit's node, and which of the unit's children they are in.
 
-    A row is in a child with the largest weight it has for any label below it.
+    Parameters
+    ----------
+    label_rows : scipy.sparse.csr_matrix of shape (n_labels, n_samples)
+        `TrainingData.label_rows`.
+    plan : TreePlan
+        The tree.
+    unit : Unit
+        One of `plan.units()`.
+
+    Returns
+    -------
+    Owners
+        Rows with a label below the node. A row is in a child with the largest weight it has for any label below it.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from xpipe.trees import TreeOptions, plan_forest, prepare_data, unit_rows
+    >>> data = prepare_data(sp.eye(4, format="csr"), sp.eye(4, format="csr"))
+    >>> (plan,) = plan_forest(data, None, TreeOptions(n_trees=1))
+    >>> unit_rows(data.label_rows, plan, plan.units()[0]).rows.tolist()
+    [0, 1, 2, 3]
     """
     positions = np.arange(*plan.span(unit.level, unit.node))
-    labels = plan.order[positions]
-    starts = label_rows.indptr[labels].astype(np.int64)
-    sizes = label_rows.indptr[labels + 1] - starts
     children = plan.child_of(unit.level, unit.node, positions)
     n_children = int(children[-1]) + 1
-    entries = np.arange(sizes.sum()) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+    pointers, entries = entries_of_rows(label_rows.indptr, plan.order[positions])
     pairs, weights = label_rows.indices[entries].astype(np.int64), label_rows.data[entries]
     del entries  # as large as what is sorted: a root has all labels of all rows
-    pairs *= n_children
-    pairs += np.repeat(children, sizes)
+    pairs *= n_children  # a pair is row * n_children + child
+    pairs += np.repeat(children, np.diff(pointers))
     order = np.argsort(pairs, kind="stable")
     pairs, weights = pairs[order], weights[order]
     del order
@@ -178,12 +210,13 @@ def unit_rows(label_rows: sp.csr_matrix, plan: TreePlan, unit: Unit) -> Owners:
     new_row = _changes(found)
     inside = (child >= unit.first_child) & (child < unit.last_child)
     counts = np.bincount((np.cumsum(new_row) - 1)[inside], minlength=int(new_row.sum()))
-    owner_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Owners(found[new_row], owner_ptr, child[inside] - unit.first_child, weights[inside].astype(np.float32))
+    return Owners(
+        found[new_row], row_pointers(counts), child[inside] - unit.first_child, weights[inside].astype(np.float32)
+    )
 
 
 def _changes(numbers: np.ndarray) -> np.ndarray:
-    """True where a number is not that before it."""
+    """True where a number differs from the one before it, and at the first."""
     found = np.ones(len(numbers), dtype=bool)
     found[1:] = numbers[1:] != numbers[:-1]
     return found

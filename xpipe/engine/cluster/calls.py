@@ -1,6 +1,6 @@
-"""Who computes: this process, local worker processes, or a Dask scheduler somewhere. Only paths and ranges travel.
+"""Calls, which are what workers run, the section `cluster`, and the cluster that is this process itself.
 
-Knows nothing of stages: it runs calls and says what became of them.
+Knows nothing of stages and of Dask. Only paths and ranges travel to workers, never arrays.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from typing import Any, Protocol
 
 from pydantic import Field, field_validator
 
-from xpipe.engine import sources, store
+from xpipe.engine import sources
 from xpipe.engine.messages import Finished, Unit
 from xpipe.engine.params import Params
+from xpipe.engine.receipts import write_receipt
 from xpipe.errors import ResourceError, StageError, XpipeError
 from xpipe.ground import machine
 from xpipe.ground.library_threads import while_executing
 from xpipe.ground.os_errors import last_resort
 from xpipe.ground.quantities import format_bytes, parse_bytes, parse_duration
 
-MOST_WORKERS = 4096  # local processes: more is a slip of the keyboard
-LEAST_MEMORY = 200 * 2**20  # a worker with numpy, Arrow and compiled kernels, before it holds a row
+MOST_WORKERS = 4096  # local processes; a larger number is a typing mistake
+LEAST_MEMORY = 200 * 2**20  # what a worker takes for numpy, Arrow and compiled kernels before it reads a row
 ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+):(?P<port>[0-9]{1,5})/?")
 log = logging.getLogger("xpipe.engine.cluster")
 
@@ -42,6 +43,7 @@ class ClusterParams(Params):
     @field_validator("kind")
     @classmethod
     def _known_kind(cls, kind: str) -> str:
+        """Refuse what is neither local, nor none, nor an address."""
         if kind in ("local", "none"):
             return kind
         address = ADDRESS.fullmatch(kind)
@@ -52,6 +54,7 @@ class ClusterParams(Params):
     @field_validator("workers")
     @classmethod
     def _believable(cls, workers: int) -> int:
+        """Refuse more workers than any machine can run."""
         if workers > MOST_WORKERS:
             raise ValueError(f"must be a whole number of at most {MOST_WORKERS}")
         return workers
@@ -59,6 +62,7 @@ class ClusterParams(Params):
     @field_validator("memory_limit")
     @classmethod
     def _readable_bytes(cls, text: str | int) -> str | int:
+        """Refuse what is no number of bytes, and less than a worker needs to start."""
         if parse_bytes(text) < LEAST_MEMORY:
             raise ValueError(f"must be at least {format_bytes(LEAST_MEMORY)}, which a worker takes to start")
         return text
@@ -66,28 +70,31 @@ class ClusterParams(Params):
     @field_validator("task_timeout", "worker_timeout")
     @classmethod
     def _readable_duration(cls, text: str | int) -> str | int:
+        """Refuse what is no duration."""
         parse_duration(text)
         return text
 
 
 @dataclass(frozen=True)
 class Call:
-    """One task: a work function, some units of a step, and the facts that all units of the step share.
+    """One task: a work function, some units of a step, and what all units of the step share.
 
-    work: `(folder, unit, shared) -> Finished`, or where units are done together `(folder, units, shared)`, which yields
-    `(unit, Finished)` as each is finished.
+    label: the stage and the units, for messages. work: `work(folder, unit, shared)` returns a `Finished`; with
+    `together`, `work(folder, units, shared)` yields `(unit, Finished)` as soon as each unit is finished. sources: the
+    input files that it reads, as they were digested.
     """
 
-    label: str  # for people: stage and units
+    label: str
     work: Callable[..., Any]
     folder: str
     step: str
     units: tuple[Unit, ...]
     shared: Any
-    sources: tuple[sources.Source, ...] = ()  # the input files it reads, as they were digested
+    sources: tuple[sources.Source, ...] = ()
     together: bool = False
 
     def finished_units(self) -> Iterator[tuple[Unit, Finished[Any]]]:
+        """Do the work. Yields each unit as soon as it is finished."""
         if self.together:
             yield from self.work(self.folder, self.units, self.shared)
         else:
@@ -96,17 +103,17 @@ class Call:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call left: receipts of its units by name, and the largest memory of the process while it ran."""
+    """What a call left: its finished units by name, and the most memory that the process had while it ran."""
 
     receipts: dict[str, Finished[Any]]
     peak_bytes: int
 
 
 def execute(call: Call) -> Outcome:
-    """Run a call where the data is; each finished unit leaves a receipt at once, so nothing finished is done twice.
+    """Run a call. Each finished unit leaves a receipt at once, so that no finished unit is done again.
 
-    Libraries have one thread meanwhile, whoever runs it: a remote worker may run several calls at the same time. A unit
-    whose input files changed before or while it read them leaves no receipt.
+    Meanwhile the numerical libraries have one thread each, because a remote worker may run several calls at the same
+    time. A unit whose input files changed before or while it read them leaves no receipt.
     """
     machine.reset_peak()
     receipts = {}
@@ -115,32 +122,37 @@ def execute(call: Call) -> Outcome:
         with while_executing():
             for unit, finished in call.finished_units():
                 sources.check_still(call.sources, stamps)
-                store.write_receipt(call.folder, call.step, unit.name, finished, call.sources)
+                write_receipt(call.folder, call.step, unit.name, finished, call.sources)
                 receipts[unit.name] = finished
     except Exception:
-        sources.check_still(call.sources, stamps)  # a file that changed explains better what was found in it
+        sources.check_still(call.sources, stamps)  # if an input file has changed, that explains the failure better
         raise
     return Outcome(receipts, machine.peak_bytes())
 
 
 class Cluster(Protocol):
-    """Runs calls; `on_done` hears of each finished one in the caller's thread."""
+    """Runs calls. workers: how many calls run at the same time."""
 
     workers: int
 
-    def run(self, calls: list[Call], on_done: Callable[[Call, Outcome], None]) -> None: ...
+    def run(self, calls: list[Call], on_done: Callable[[Call, Outcome], None]) -> None:
+        """Run all calls. `on_done` is called with each finished one, in the caller's thread."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Stop the workers."""
 
-    def describe(self) -> dict: ...
+    def describe(self) -> dict[str, Any]:
+        """What results.json says of the cluster."""
+        ...
 
 
 class InProcess:
-    """`cluster: none`: one call after the other, right here."""
+    """`cluster: none`: runs one call after the other in this process."""
 
     workers = 1
 
     def run(self, calls: list[Call], on_done: Callable[[Call, Outcome], None]) -> None:
+        """Run all calls, in order."""
         for call in calls:
             try:
                 outcome = execute(call)
@@ -149,14 +161,15 @@ class InProcess:
             on_done(call, outcome)
 
     def close(self) -> None:
-        pass
+        """Do nothing: there are no workers to stop."""
 
-    def describe(self) -> dict:
+    def describe(self) -> dict[str, Any]:
+        """What results.json says of the cluster."""
         return {"kind": "none"}
 
 
 def explain_failure(call: Call, error: BaseException | None) -> XpipeError:
-    """The user's view of an exception raised inside a call."""
+    """The error that tells the user what an exception inside a call means."""
     if isinstance(error, XpipeError):
         return error
     if isinstance(error, MemoryError):
@@ -175,19 +188,3 @@ def explain_failure(call: Call, error: BaseException | None) -> XpipeError:
         why="this is not a mistake of yours that xpipe knows of; details: -v",
         fix="give the same command again; finished chunks are kept. If it comes back, please report it",
     )
-
-
-class Says(Protocol):
-    """Who tells people what a cluster waits for, such as `progress.Progress`."""
-
-    def note(self, text: str) -> None: ...
-
-    def warn(self, text: str) -> None: ...
-
-
-class Silent:
-    def note(self, text: str) -> None:
-        pass
-
-    def warn(self, text: str) -> None:
-        pass

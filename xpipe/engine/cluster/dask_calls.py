@@ -1,6 +1,6 @@
-"""Hands calls to Dask workers, wherever they are, and collects what became of them. Every wait has an end.
+"""Hands calls to Dask workers, wherever they are, and collects the outcomes. Every wait has an end.
 
-Starts and checks no workers: `local` and `remote` do.
+Starts and checks no workers: `local` and `remote` do that.
 """
 
 from __future__ import annotations
@@ -12,21 +12,24 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from xpipe.engine.cluster.calls import Call, ClusterParams, Outcome, Says, execute, explain_failure
+from xpipe.engine.cluster.calls import Call, ClusterParams, Outcome, execute, explain_failure
 from xpipe.engine.cluster.waiting import Wait
+from xpipe.engine.progress import Says
 from xpipe.errors import ResourceError, XpipeError
 from xpipe.ground.quantities import format_bytes, parse_duration
 
-RETRIES = 3  # how often a call whose worker died is given to another one
+RETRIES = 3  # how often a call whose worker died is given to another worker
 POLL_SECONDS = 0.5
-LOOK_SECONDS = 2.0  # between two looks at the workers while tasks finish all the time
-ANSWER_SECONDS = 20.0  # for the scheduler to say who its workers are; asked again and again
+LOOK_SECONDS = 2.0  # the time between two looks at the workers while calls finish all the time
+ANSWER_SECONDS = 20.0  # the longest wait for one answer of the scheduler; it is asked again and again
 SILENCE = logging.CRITICAL + 1
+
+Futures = dict[str, tuple[Any, Call]]  # Dask's futures by their keys, each with its call
 
 
 def silence_dask() -> None:
-    """What Dask logs as critical while it stops, or tries again, is said by us, in an error that teaches."""
-    import distributed  # noqa: F401  # which gives levels of their own to some of its loggers when it is imported
+    """Switch off Dask's own log, since our errors explain what went wrong."""
+    import distributed  # noqa: F401  # sets the levels of some of its loggers when it is imported
 
     known = [name for name in logging.root.manager.loggerDict if name.startswith("distributed.")]
     for name in (*known, "distributed", "tornado.application", "asyncio"):
@@ -34,21 +37,25 @@ def silence_dask() -> None:
 
 
 class DaskCluster:
-    """A scheduler and its workers. Connected at the first call, so a cached run starts nothing."""
+    """A scheduler and its workers. It is connected at the first call, so a cached run starts nothing."""
 
     def __init__(self, params: ClusterParams, says: Says):
+        """Connect to nothing yet. says: told what the cluster waits for."""
         self.params, self.says = params, says
         self.workers = params.workers
         self._client: Any = None
         self._parts = contextlib.ExitStack()
-        self._seen: dict[str, tuple[int, int]] = {}  # worker address -> last memory, limit
+        self._seen: dict[str, tuple[int, int]] = {}  # for each worker's address, its memory when last seen, its limit
 
     def run(self, calls: list[Call], on_done: Callable[[Call, Outcome], None]) -> None:
-        """Run all calls; raises what the first failed one means to the user. Finished units keep their receipts."""
+        """Run all calls. `on_done` is called with each finished one, in the caller's thread.
+
+        Raises the error of the first call that failed, in the user's terms. Finished units keep their receipts.
+        """
         if self._client is None:
             self._client = self._open(self._parts)
-        finished: queue.Queue = queue.Queue()
-        futures: dict[str, tuple[Any, Call]] = {}
+        finished: queue.Queue[Any] = queue.Queue()
+        futures: Futures = {}
         with self._admission(calls[0].folder):
             try:
                 options = self._submission()
@@ -58,44 +65,47 @@ class DaskCluster:
                     future.add_done_callback(finished.put)
                 self._collect(futures, finished, on_done)
             finally:
-                for future, _ in futures.values():  # what has not begun is forgotten; never a wait
+                for future, _ in futures.values():  # calls that have not begun are dropped, without waiting
                     with contextlib.suppress(Exception):
                         future.release()
 
     def close(self) -> None:
+        """Close the connection, and stop workers that were started."""
         self._client = None
         self._parts.close()
 
-    def describe(self) -> dict:
+    def describe(self) -> dict[str, Any]:
+        """What results.json says of the cluster."""
         raise NotImplementedError
 
     def _open(self, parts: contextlib.ExitStack) -> Any:
-        """A connected client; what must be closed goes into `parts`."""
+        """A connected client. Whatever must be closed later is put into `parts`."""
         raise NotImplementedError
 
-    def _admission(self, folder: str) -> contextlib.AbstractContextManager:
-        """Around the calls of one run, which write to `folder`: entered when a worker may work."""
+    def _admission(self, folder: str) -> contextlib.AbstractContextManager[None]:
+        """A context for calls that write to `folder`. Entering it waits until a worker can be given calls."""
         return contextlib.nullcontext()
 
-    def _submission(self) -> dict:
-        """Further options of a submission: who may take the call."""
+    def _submission(self) -> dict[str, Any]:
+        """Further options of a submission, which select the workers for the call."""
         return {}
 
-    def _usable(self, workers: dict[str, dict]) -> int:
-        """How many of these workers may be given calls."""
+    def _usable(self, workers: dict[str, dict[str, Any]]) -> int:
+        """How many of these workers can be given calls."""
         return len(workers)
 
     def _unusable(self) -> str:
-        """Why workers that are there are given no calls; empty if there are none."""
+        """Why workers that have joined are given no calls; "" if there are no such workers."""
         return ""
 
-    def _collect(self, futures: dict, finished: queue.Queue, on_done: Callable[[Call, Outcome], None]) -> None:
+    def _collect(self, futures: Futures, finished: queue.Queue[Any], on_done: Callable[[Call, Outcome], None]) -> None:
+        """Wait for all futures, and hand their outcomes on. Finished futures arrive in the queue `finished`."""
         patience = parse_duration(self.params.worker_timeout)
         task = Wait("a task to finish", parse_duration(self.params.task_timeout), lambda _: None)
         worker = Wait("a Dask worker", patience, self.says.note)
         answer = Wait("the Dask scheduler's answer", patience, self.says.note)
         looked = 0.0
-        lost: list[Any] = []  # finished, but the worker left or hangs before it could hand over what it has
+        lost: list[Any] = []  # finished futures whose worker left or hangs before it handed over the outcome
         while futures:
             future = None
             with contextlib.suppress(queue.Empty):
@@ -122,10 +132,11 @@ class DaskCluster:
                 self._give_up_if_stuck(futures, task, worker, answer)
 
     def _outcome(self, call: Call, future: Any) -> Outcome | None:
-        """What a call left; None if it cannot be had now: its worker is gone, and maybe another one does it again."""
+        """The outcome of a call. None where its worker is gone: maybe another worker does it again."""
         if future.status in ("finished", "pending", "lost"):
             try:
-                return future.result(timeout=ANSWER_SECONDS)
+                outcome: Outcome = future.result(timeout=ANSWER_SECONDS)
+                return outcome
             except TimeoutError:
                 return None
             except Exception as error:
@@ -138,19 +149,20 @@ class DaskCluster:
             )
         raise self._explain(call, future.exception(timeout=ANSWER_SECONDS))
 
-    def _look(self) -> dict[str, dict] | None:
-        """What the scheduler knows of its workers, by address; None if it does not answer."""
+    def _look(self) -> dict[str, dict[str, Any]] | None:
+        """What the scheduler knows of its workers, by address. None if it does not answer."""
         try:
             ask = self._client.scheduler.identity
             found = self._client.sync(ask, callback_timeout=ANSWER_SECONDS, asynchronous=False)
         except Exception:
             return None
-        workers = found["workers"]
+        workers: dict[str, dict[str, Any]] = found["workers"]
         for address, facts in workers.items():
             self._seen[address] = (facts.get("metrics", {}).get("memory", 0), facts.get("memory_limit") or 0)
         return workers
 
     def _raise_if_lost(self, where: str) -> None:
+        """Raise ResourceError if the connection to the scheduler is lost."""
         if self._client.status != "running":
             raise ResourceError(
                 "the connection to the Dask scheduler is lost",
@@ -158,7 +170,8 @@ class DaskCluster:
                 fix="start the scheduler again, then give the same command: finished chunks are kept",
             )
 
-    def _give_up_if_stuck(self, futures: dict, task: Wait, worker: Wait, answer: Wait) -> None:
+    def _give_up_if_stuck(self, futures: Futures, task: Wait, worker: Wait, answer: Wait) -> None:
+        """Raise ResourceError if one of the waits has lasted too long."""
         label = _first(futures)
         if not answer.goes_on():
             raise ResourceError(
@@ -181,6 +194,7 @@ class DaskCluster:
             )
 
     def _explain(self, call: Call, error: BaseException | None) -> XpipeError:
+        """The error that tells the user what an exception of a call, or the death of its worker, means."""
         from distributed.scheduler import KilledWorker
 
         if not isinstance(error, KilledWorker):
@@ -195,6 +209,6 @@ class DaskCluster:
         )
 
 
-def _first(futures: dict[str, tuple[Any, Call]]) -> str:
-    """The label of a call that is not done, for an error."""
+def _first(futures: Futures) -> str:
+    """The label of the first call that is not done, for an error."""
     return next(call.label for _, call in futures.values())

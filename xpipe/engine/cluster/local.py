@@ -1,7 +1,7 @@
-"""Worker processes on this machine, which nobody but their own run can reach.
+"""Worker processes on this machine, which only their own run can reach. `dask_calls` hands out the calls.
 
-Every connection is encrypted and needs a key that is made for the run and kept in memory; nothing listens beyond
-loopback. How calls are handed out is `dask_calls`.
+Every connection is encrypted, and needs a key that is made for the run and kept in memory. Nothing listens beyond
+loopback.
 """
 
 from __future__ import annotations
@@ -17,33 +17,35 @@ from xpipe.errors import ResourceError
 from xpipe.ground.library_threads import ONE_THREAD
 from xpipe.ground.quantities import parse_bytes, parse_duration
 
-STARTS = 3  # how often workers are started, should one be killed meanwhile
+STARTS = 3  # attempts to start the workers, in case one of them is killed meanwhile
 LOOPBACK = "127.0.0.1"
 
 
 def dask_settings(scratch: str) -> dict[str, Any]:
+    """Dask's settings for local workers. scratch: the folder for temporary files."""
     return {
-        # Workers hold no data, so nothing can be spilled, and a paused worker would wait for memory that never comes.
+        # Workers hold no data: nothing can be spilled, and a paused worker would wait for memory for ever.
         "distributed.worker.memory.target": False,
         "distributed.worker.memory.spill": False,
         "distributed.worker.memory.pause": False,
         "distributed.worker.memory.terminate": 0.95,
         "distributed.scheduler.allowed-failures": RETRIES,
-        # A starved machine is slow, not dead: a dead process closes its connections, and that is noticed at once.
+        # A slow worker is not dead. A dead process closes its connections, which is noticed at once.
         "distributed.scheduler.worker-ttl": None,
-        "distributed.comm.timeouts.connect": "2 minutes",  # also lost on asking a worker that has just died
+        "distributed.comm.timeouts.connect": "2 minutes",  # asking a worker that has just died takes as long
         "distributed.comm.timeouts.tcp": "10 minutes",
         "temporary-directory": scratch,
-        # There is a web server, dashboard or not; it tells nothing.
+        # Dask starts a web server even without the dashboard. Without routes it serves nothing.
         "distributed.scheduler.http.routes": [],
         "distributed.worker.http.routes": [],
     }
 
 
 class LocalWorkers(DaskCluster):
-    """`cluster: local`: started at the first call, so a cached run starts nothing."""
+    """`cluster: local`: worker processes that are started at the first call."""
 
     def _open(self, parts: contextlib.ExitStack) -> Any:
+        """Start the workers, several times if need be. Returns the connected client."""
         import dask
 
         silence_dask()
@@ -64,6 +66,7 @@ class LocalWorkers(DaskCluster):
         raise AssertionError  # the last attempt returns or raises
 
     def _start(self, parts: contextlib.ExitStack, scratch: str) -> Any:
+        """Start the workers once. Returns the connected client."""
         from distributed import Client, LocalCluster, Security
 
         security = Security.temporary()
@@ -88,25 +91,27 @@ class LocalWorkers(DaskCluster):
             parts.callback(_close, client)
         return client
 
-    def describe(self) -> dict:
+    def describe(self) -> dict[str, Any]:
+        """What results.json says of the cluster."""
         memory = parse_bytes(self.params.memory_limit)
         return {"kind": "local", "workers": self.workers, "memory_limit": memory}
 
 
 def _close(part: Any) -> None:
+    """Close a part of the cluster. Errors while it closes do not matter any more."""
     with contextlib.suppress(Exception):
         part.close()
 
 
 @contextlib.contextmanager
 def _interrupts_for_us_alone() -> Iterator[None]:
-    """Threads and processes started inside never see Ctrl-C: this process stops them in good order.
+    """Keep Ctrl-C from threads and processes that are started inside the block. This process stops them in order.
 
-    A thread inherits the mask of blocked signals and hands it on to the worker processes it starts, at once or later.
+    A thread inherits the mask of blocked signals, and so do the worker processes that it starts, now or later.
     """
     from multiprocessing import resource_tracker
 
-    resource_tracker.ensure_running()  # starting it unblocks signals again, so it must not start inside
+    resource_tracker.ensure_running()  # starting it unblocks signals, so it must be running before they are blocked
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -116,7 +121,7 @@ def _interrupts_for_us_alone() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_process_left_by_a_failure() -> Iterator[None]:
-    """Kill what was started inside if the block fails: Dask leaves a worker that hangs at its start to itself."""
+    """If the block fails, kill the processes that were started inside. Dask would leave hanging workers behind."""
     import multiprocessing
 
     before = set(multiprocessing.active_children())

@@ -1,7 +1,7 @@
 """A Dask scheduler that others started, at tcp://host:port or tls://host:port. `dask_calls` hands out the calls.
 
-Whoever reaches a tcp:// port may run code as its workers, so such a scheduler trusts its whole network; tls:// asks
-both sides for certificates, which Dask's own configuration names.
+Starts no workers. Whoever reaches a tcp:// port can run code as its workers, so such a scheduler trusts its whole
+network. With tls:// both sides need certificates, which Dask's own configuration names.
 """
 
 from __future__ import annotations
@@ -13,33 +13,38 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from xpipe.engine.cluster.calls import ClusterParams, Says
+from xpipe.engine.cluster.calls import ClusterParams
 from xpipe.engine.cluster.check import Doorkeeper, Probe
 from xpipe.engine.cluster.dask_calls import POLL_SECONDS, DaskCluster, silence_dask
 from xpipe.engine.cluster.waiting import Wait
+from xpipe.engine.progress import Says
 from xpipe.errors import ConfigError, ResourceError
 from xpipe.ground import files
 from xpipe.ground.quantities import parse_duration
+from xpipe.ground.temporary_names import temporary_name
 
-CONNECT_SECONDS = 120.0  # for a scheduler to answer at all: its port is there before any worker's
-REFUSED_SECONDS = 30.0  # for a worker that fits to join, where all that are there do not
+CONNECT_SECONDS = 120.0  # the longest wait for a scheduler to answer; it answers before any worker joins
+REFUSED_SECONDS = 30.0  # the longest wait for a worker that fits, while all that have joined do not fit
 CLOSE_SECONDS = 30.0
 TLS_SETTINGS = ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY")
 
 
 class RemoteWorkers(DaskCluster):
-    """`cluster: tcp://...`: workers are checked when they join, whenever that is."""
+    """`cluster: tcp://...`: every worker is checked when it joins, whenever that is."""
 
     def __init__(self, params: ClusterParams, says: Says):
+        """Connect to nothing yet. Raises ConfigError for a tls:// address without certificates."""
         super().__init__(params, says)
         self._security = _security(params.kind)
         self._doorkeeper: Doorkeeper | None = None
         self._probe = Probe("", "")
 
-    def describe(self) -> dict:
+    def describe(self) -> dict[str, Any]:
+        """What results.json says of the cluster."""
         return {"kind": "scheduler", "workers": self.workers}
 
     def _open(self, parts: contextlib.ExitStack) -> Any:
+        """Connect to the scheduler. Returns the client."""
         silence_dask()
         client = self._connect()
         parts.callback(_close, client)
@@ -48,6 +53,7 @@ class RemoteWorkers(DaskCluster):
         return client
 
     def _connect(self) -> Any:
+        """A client of the scheduler, which may take a while to answer. Raises ResourceError if it never answers."""
         from distributed import Client
 
         patience = min(CONNECT_SECONDS, parse_duration(self.params.worker_timeout))
@@ -62,7 +68,7 @@ class RemoteWorkers(DaskCluster):
                     security=self._security,
                     set_as_default=False,
                 )
-            except Exception as error:  # what Dask raises for an address ranges from OSError to TypeError
+            except Exception as error:  # Dask raises anything from OSError to TypeError for an address
                 failure = error
                 self.says.note(f"no answer yet from {self.params.kind}, giving up after {patience:.0f} s")
                 attempt *= 2
@@ -75,7 +81,8 @@ class RemoteWorkers(DaskCluster):
 
     @contextlib.contextmanager
     def _admission(self, folder: str) -> Iterator[None]:
-        self._probe = Probe(files.join(folder, files.temporary_name("probe")), secrets.token_hex(16))
+        """Put a probe into the folder, by which workers show that they see it, and wait for a worker that fits."""
+        self._probe = Probe(files.join(folder, temporary_name("probe")), secrets.token_hex(16))
         try:
             if not files.is_local(folder) or os.path.isdir(folder):
                 files.write_bytes(self._probe.path, self._probe.text.encode())
@@ -86,6 +93,7 @@ class RemoteWorkers(DaskCluster):
                 files.remove(self._probe.path)
 
     def _wait_for_a_worker(self, folder: str) -> None:
+        """Wait until a worker fits. Raises ResourceError, with the reasons, if none does in time."""
         wait = Wait("a Dask worker that fits", parse_duration(self.params.worker_timeout), self.says.note)
         refused = Wait("", min(REFUSED_SECONDS, wait.limit), lambda _: None)
         known: set[str] = set()
@@ -108,29 +116,34 @@ class RemoteWorkers(DaskCluster):
         )
 
     def _keeper(self) -> Doorkeeper:
+        """The doorkeeper of the open connection."""
         assert self._doorkeeper is not None  # made when the cluster opens
         return self._doorkeeper
 
-    def _submission(self) -> dict:
+    def _submission(self) -> dict[str, Any]:
+        """Ask for the pass that only workers that fit have."""
         return {"resources": {self._keeper().pass_name: 1}}
 
-    def _usable(self, workers: dict[str, dict]) -> int:
+    def _usable(self, workers: dict[str, dict[str, Any]]) -> int:
+        """How many of these workers have the pass. Those that are new are asked."""
         keeper = self._keeper()
         admitted = keeper.admitted(workers, self._probe)
-        self.workers = max(1, len(workers) - keeper.count_refused())  # those that are asked just now will work, too
+        self.workers = max(1, len(workers) - keeper.count_refused())  # workers that are being asked count, too
         return admitted
 
     def _unusable(self) -> str:
+        """Why workers that have joined have no pass."""
         return self._keeper().reasons()
 
 
 def _close(client: Any) -> None:
+    """Close the connection. Errors while it closes do not matter any more."""
     with contextlib.suppress(Exception):
         client.close(timeout=CLOSE_SECONDS)
 
 
 def _security(address: str) -> Any:
-    """Dask's own certificates, as its configuration files and environment variables name them; None without TLS."""
+    """The certificates that Dask's configuration files and environment variables name. None without TLS."""
     if not address.startswith(("tls://", "wss://")):
         return None
     from distributed import Security

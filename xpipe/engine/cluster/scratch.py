@@ -1,7 +1,7 @@
-"""A temporary folder that nobody else reads and that never stays for ever, not even when its process is killed.
+"""A temporary folder that no other user can read. It is removed sooner or later, even if its process is killed.
 
-Its owner holds a lock on it, which the kernel frees however the owner ends; the next one removes what is not locked.
-Knows nothing of what is put there.
+Knows nothing of what is put there. The owner holds a lock on the folder, which the kernel frees however the owner ends.
+The next process that needs such a folder removes those that are not locked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PREFIX = "xpipe-dask-"
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[str]:
-    """A new folder with mode 0700 below the temporary folder; it goes when the block ends."""
+    """A new folder with mode 0700 below the system's temporary folder. It is removed when the block ends."""
     remove_abandoned(tempfile.gettempdir())
     path, descriptor = _locked_folder()
     try:
@@ -29,15 +29,16 @@ def scratch_folder() -> Iterator[str]:
 
 
 def _locked_folder() -> tuple[str, int]:
+    """A new folder, and the open descriptor that holds its lock."""
     while True:
         path = tempfile.mkdtemp(prefix=PREFIX)
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # somebody takes it for abandoned, just before we could lock it
+        except BlockingIOError:  # another process takes it for abandoned, because it is not locked yet
             os.close(descriptor)
             continue
-        except OSError:  # no locks on this file system: nobody can find it abandoned either
+        except OSError:  # this file system has no locks, so nobody can take the folder for abandoned
             return path, descriptor
         if os.path.isdir(path):
             return path, descriptor

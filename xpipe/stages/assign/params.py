@@ -1,23 +1,27 @@
-"""Section `assign`: which samples of a group get its labels."""
+"""Section `assign` of a pipeline file: which samples of a group get its labels.
+
+Holds no defaults of its own: they are those of `eagle.options`.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
+from xpipe.eagle.options import ImputeOptions, Method, Owners
 from xpipe.engine.params import Params
 
 
 class AssignParams(Params):
     """Section `assign`: which samples of a group get its labels."""
 
-    method: Literal["auto", "baseline", "eagle0", "eagle", "centred", "discriminative"] = "auto"
-    steps: int = Field(default=20, ge=0)  # of eagle
-    step_size: float = Field(default=1.0, gt=0, allow_inf_nan=False)
-    owners: Literal["one", "posterior"] = "posterior"  # of discriminative, as are the next three
-    ridge: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False
-    )  # chosen where it is not given, as is the threshold
-    threshold: float | None = Field(default=None, ge=0, le=1)
-    rounds: int = Field(default=10, ge=1)
+    method: Method = ImputeOptions.method
+    steps: int = Field(default=ImputeOptions.steps, ge=0)  # of eagle, as is step_size
+    step_size: float = Field(default=ImputeOptions.step_size, gt=0, allow_inf_nan=False)
+    owners: Owners = ImputeOptions.owners  # of discriminative, as are the next three
+    ridge: float | None = Field(default=ImputeOptions.ridge, gt=0, allow_inf_nan=False)  # None: chosen
+    threshold: float | None = Field(default=ImputeOptions.threshold, ge=0, le=1)  # None: chosen
+    rounds: int = Field(default=ImputeOptions.rounds, ge=1)
+
+    def options(self, seed: int) -> ImputeOptions:
+        """The options as the library takes them."""
+        return ImputeOptions(**self.model_dump(), seed=seed)

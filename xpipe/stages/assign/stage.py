@@ -1,7 +1,7 @@
-"""Stage assign: labels of groups become labels of samples, a chunk of labels at a time. The methods are `eagle`.
+"""Stage assign: labels of groups become labels of samples, one chunk of labels per task.
 
-Orchestration only: what a worker does with a chunk of labels is in `work`. `discriminative` and `auto` first
-make their choices in one task, from labels of groups set aside.
+Holds no algorithm. It carries out `eagle.plan` on the cluster: one task makes the choices of `discriminative` and
+`auto`, then every chunk of labels is assigned, then one task joins the chunks.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from xpipe.eagle.options import CHOOSING, largest_rank
 from xpipe.engine.context import Context
+from xpipe.engine.manifest import Artifact
 from xpipe.engine.messages import Unit
 from xpipe.engine.params import canonical_params
 from xpipe.engine.stage import Estimate, Produced, Stage
-from xpipe.engine.store import Artifact
 from xpipe.stages.assign.params import AssignParams
-from xpipe.stages.embed.params import EmbedParams, facts
+from xpipe.stages.embed.params import EmbedParams, embedding_identity
 from xpipe.stages.matrices import MatrixRef, entries_of, locate, matrix_about, part_rows, rows_of
 
 if TYPE_CHECKING:
-    from xpipe.stages.assign import work
+    from xpipe.stages.assign.messages import Assignment, ChunkResult, GatherResult, OwnerFiles, Settled
 
-CHOOSING = ("auto", "discriminative")
-SCORES = {"baseline": "none", "discriminative": "posterior"}  # what a method's scores are; of others similarities
+SCORES = {"baseline": "none", "discriminative": "posterior"}  # what the scores of a method are; of others: similarity
 
 
-def identity(params: AssignParams, inputs: dict, store: Any) -> dict:
-    """A method's own parameters: steps of eagle do not make another centred assignment."""
+def identity(params: AssignParams, inputs: dict[str, Artifact], store: Any) -> dict[str, Any]:
+    """The parameters that the method uses: a centred assignment does not depend on the steps of eagle."""
     own = {
         "eagle": {"steps", "step_size"},
         "discriminative": {"owners", "ridge", "threshold", "rounds"},
@@ -36,81 +36,97 @@ def identity(params: AssignParams, inputs: dict, store: Any) -> dict:
 
 
 def uses_backend(params: AssignParams) -> bool:
-    """`auto` may end with a method that does."""
+    """Whether CPU and GPU give other bytes. `auto` may choose a method that depends on the backend."""
     return params.method not in ("baseline", "discriminative")
 
 
-def estimate(params: AssignParams, inputs: dict) -> Estimate:
-    """The most a label can need: all rows, gathered and renumbered, or with their leading coordinates."""
+def estimate(params: AssignParams, inputs: dict[str, Artifact]) -> Estimate:
+    """The most memory that one label can need: all rows, gathered and renumbered, or with their coordinates."""
     features = inputs["features"]
-    rows, entries = rows_of(features, "train"), entries_of(features, "train")
+    n_rows, entries, n_features = rows_of(features, "train"), entries_of(features, "train"), features.about["n_columns"]
     needed = {"baseline": 4 * entries}.get(params.method, 24 * entries)
     if params.method in CHOOSING:
-        directions = min(1024, max(16, (1 << 26) // features.about["n_columns"]))
-        needed = max(needed, 16 * entries + 4 * directions * (rows + 4 * features.about["n_columns"]))
-    return Estimate(rows, 250 * 2**20 + needed)
+        needed = max(needed, 16 * entries + 4 * largest_rank(n_features) * (n_rows + 4 * n_features))
+    return Estimate(n_rows, 250 * 2**20 + needed)
 
 
 def usable_embedding(params: AssignParams, inputs: dict[str, Artifact]) -> MatrixRef | None:
     """The stored label vectors, where they are what this method would compute."""
     if "label_embedding" not in inputs or params.method not in ("eagle0", "eagle"):
         return None
-    made = facts(EmbedParams(method=params.method, steps=params.steps, step_size=params.step_size))
+    made = embedding_identity(EmbedParams(method=params.method, steps=params.steps, step_size=params.step_size))
     artifact = inputs["label_embedding"]
     return locate(artifact) if artifact.about["made"] == made else None
 
 
 def run(context: Context[AssignParams]) -> Produced:
+    """Cut the labels into chunks, make the choices, assign each chunk, join the chunks."""
     from xpipe.stages.assign import work
     from xpipe.stages.label_chunks import plan_labels
 
-    shared = _problem(context)
-    (plan,) = context.map("plan", plan_labels, [Unit("labels", 0)], shared)
-    choice = None
-    if context.params.method in CHOOSING:
-        (chosen,) = context.map("choice", work.choose_method, [Unit("choice", 0)], shared)
-        choice = chosen.result
-    settled = work.Settled(shared, choice.method if choice else context.params.method, choice)
-    chunks = context.map("labels", work.assign_chunk, plan.result.units(), settled)
-    owners = work.Owners(
-        paths=tuple(entry.path for made in chunks for entry in made.files),
-        features=shared.features,
-        truth=locate(context.inputs["labels"]) if "labels" in context.inputs else None,
-        cuts=tuple(part_rows(context.inputs["features"], "train")),
-    )
-    (gathered,) = context.map("rows", work.gather_rows, [Unit("train", 0)], owners)
+    assignment = _assignment(context)
+    (planned,) = context.map("plan", plan_labels, [Unit("labels", 0)], assignment)
+    settled = _settle(context, assignment)
+    chunks = context.map("labels", work.assign_chunk, planned.result.units(), settled)
+    paths = tuple(entry.path for made in chunks for entry in made.files)
+    (gathered,) = context.map("rows", work.gather_rows, [Unit("train", 0)], _owner_files(context, paths))
     features = context.inputs["features"]
-    about = matrix_about(shared.n_labels, features.about["part_rows"], {"train": rows_of(features, "train")})
+    about = matrix_about(assignment.n_labels, features.about["part_rows"], {"train": rows_of(features, "train")})
     about["scores"] = SCORES.get(settled.method, "similarity")
-    summary = _summary(shared.n_labels, settled, [made.result for made in chunks], gathered.result)
+    summary = _summary(settled, [made.result for made in chunks], gathered.result)
     return Produced({"assigned_labels": (gathered.files, about)}, summary)
 
 
-def _problem(context: Context[AssignParams]) -> work.Problem:
-    from xpipe.stages.assign import work
+def _assignment(context: Context[AssignParams]) -> Assignment:
+    """What all tasks share."""
+    from xpipe.eagle.plan import needs_mean
+    from xpipe.stages.assign.messages import Assignment
     from xpipe.stages.label_chunks import CHUNK_ENTRIES
 
-    inputs, params = context.inputs, context.params
-    return work.Problem(
+    inputs, options = context.inputs, context.params.options(context.seed)
+    return Assignment(
         features=locate(inputs["features"]),
         membership=locate(inputs["membership"]),
         group_labels=locate(inputs["group_labels"]),
         n_labels=inputs["group_labels"].about["n_columns"],
-        with_mean=params.method in ("centred", "auto"),
+        with_mean=needs_mean(options),
         chunk_entries=CHUNK_ENTRIES,
-        params=params,
-        embedding=usable_embedding(params, inputs),
-        seed=context.seed,
+        options=options,
+        embedding=usable_embedding(context.params, inputs),
         backend=context.backend,
     )
 
 
-def _summary(
-    n_labels: int, settled: work.Settled, chunks: list[work.ChunkFacts], gathered: work.GatherFacts
-) -> dict[str, Any]:
+def _settle(context: Context[AssignParams], assignment: Assignment) -> Settled:
+    """The method that is used; `discriminative` and `auto` make their choices in one task."""
+    from xpipe.stages.assign import work
+    from xpipe.stages.assign.messages import Settled
+
+    if not assignment.options.chooses:
+        return Settled(assignment, assignment.options.method)
+    (chosen,) = context.map("choice", work.choose_method, [Unit("choice", 0)], assignment)
+    whitener = tuple(entry.path for entry in chosen.files)
+    return Settled(assignment, chosen.result.method, chosen.result, whitener)
+
+
+def _owner_files(context: Context[AssignParams], paths: tuple[str, ...]) -> OwnerFiles:
+    """What is needed to join the chunks."""
+    from xpipe.stages.assign.messages import OwnerFiles
+
+    inputs = context.inputs
+    return OwnerFiles(
+        paths=paths,
+        features=locate(inputs["features"]),
+        truth=locate(inputs["labels"]) if "labels" in inputs else None,
+        cuts=tuple(part_rows(inputs["features"], "train")),
+    )
+
+
+def _summary(settled: Settled, chunks: list[ChunkResult], gathered: GatherResult) -> dict[str, Any]:
+    """What results.json tells about the stage."""
     traces = [chunk.objective for chunk in chunks if chunk.objective is not None]
-    found = {
-        "rows": n_labels,
+    found: dict[str, Any] = {
+        "rows": settled.assignment.n_labels,
         "method": settled.method,
         "allowed": sum(chunk.allowed for chunk in chunks),
         "assigned": gathered.assigned,
@@ -118,13 +134,14 @@ def _summary(
     if gathered.quality is not None:
         found |= dataclasses.asdict(gathered.quality)
     if traces:
-        found["objective"] = [sum(step) for step in zip(*traces, strict=True)]
+        found["objective"] = [sum(values) for values in zip(*traces, strict=True)]
     if settled.choice is not None:
         found["choice"] = dataclasses.asdict(settled.choice)
     return found
 
 
-def describe(summary: dict) -> str:
+def describe(summary: dict[str, Any]) -> str:
+    """One line about what was made."""
     found = f"{summary['method']}: {summary['assigned']:,} of {summary['allowed']:,} labels that groups allow"
     if "f1" in summary:
         quality = f"precision {summary['precision']}, recall {summary['recall']}, F1 {summary['f1']}"
@@ -133,6 +150,7 @@ def describe(summary: dict) -> str:
 
 
 def compile_kernels() -> None:
+    """Compile the kernels with a small problem."""
     import numpy as np
     import scipy.sparse as sp
 

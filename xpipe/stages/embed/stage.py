@@ -1,7 +1,7 @@
-"""Stage embed: a vector for every label from the groups that carry it, a chunk of labels at a time.
+"""Stage embed: one vector per label, from the groups that have the label; one chunk of labels per task.
 
-Orchestration only: the algorithm is `eagle.embed`. Assignments by the same method read the vectors; emitted trees get
-them beside their labels.
+Holds no algorithm: that is `eagle.embed`. Stage assign reads the vectors where its method is the same. Stage emit
+writes them beside the labels of trees.
 """
 
 from __future__ import annotations
@@ -9,23 +9,26 @@ from __future__ import annotations
 from typing import Any
 
 from xpipe.engine.context import Context
+from xpipe.engine.manifest import Artifact
 from xpipe.engine.messages import Unit
 from xpipe.engine.stage import Estimate, Produced, Stage
-from xpipe.stages.embed.params import SPLIT, EmbedParams, facts
+from xpipe.stages.embed.params import SPLIT, EmbedParams, embedding_identity
 from xpipe.stages.matrices import entries_of, locate, rows_of
 
 
-def identity(params: EmbedParams, inputs: dict, store: Any) -> dict:
-    return facts(params)
+def identity(params: EmbedParams, inputs: dict[str, Artifact], store: Any) -> dict[str, Any]:
+    """What the output depends on besides the inputs."""
+    return embedding_identity(params)
 
 
-def estimate(params: EmbedParams, inputs: dict) -> Estimate:
-    """The most a label can need: all rows, gathered and renumbered."""
+def estimate(params: EmbedParams, inputs: dict[str, Artifact]) -> Estimate:
+    """The most memory that one label can need: all rows, gathered and renumbered."""
     features = inputs["features"]
     return Estimate(inputs["group_labels"].about["n_columns"], 250 * 2**20 + 24 * entries_of(features, "train"))
 
 
 def run(context: Context[EmbedParams]) -> Produced:
+    """Cut the labels into chunks, embed each chunk, and sum up."""
     from xpipe.stages.embed import work
     from xpipe.stages.label_chunks import CHUNK_ENTRIES, plan_labels
 
@@ -38,9 +41,7 @@ def run(context: Context[EmbedParams]) -> Produced:
         n_labels=n_labels,
         with_mean=False,
         chunk_entries=CHUNK_ENTRIES,
-        steps=0 if params.method == "eagle0" else params.steps,
-        step_size=1.0 if params.method == "eagle0" else params.step_size,
-        smallest=params.smallest,
+        options=params.options(),
         backend=context.backend,
     )
     (plan,) = context.map("plan", plan_labels, [Unit("labels", 0)], shared)
@@ -50,23 +51,25 @@ def run(context: Context[EmbedParams]) -> Produced:
         "n_columns": inputs["features"].about["n_columns"],
         "rows": {SPLIT: n_labels},
         "samples": rows_of(inputs["features"], "train"),
-        "made": facts(params),
+        "made": embedding_identity(params),
     }
     summary = {
         "rows": n_labels,
         "method": params.method,
         "entries": sum(entry.entries or 0 for entry in entries),
-        "objective": [sum(step) for step in zip(*(made.result.objective for made in embedded), strict=True)],
+        "objective": [sum(values) for values in zip(*(made.result.objective for made in embedded), strict=True)],
     }
     return Produced({"label_embedding": (entries, about)}, summary)
 
 
-def describe(summary: dict) -> str:
+def describe(summary: dict[str, Any]) -> str:
+    """One line about what was made."""
     first, last = summary["objective"][0], summary["objective"][-1]
     return f"{summary['method']}: {summary['entries']:,} entries; objective {first:,.0f} -> {last:,.0f}"
 
 
 def compile_kernels() -> None:
+    """Compile the kernels with a tiny problem."""
     import numpy as np
     import scipy.sparse as sp
 

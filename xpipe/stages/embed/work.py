@@ -1,4 +1,7 @@
-"""Label vectors at a worker, one chunk of labels at a time. The algorithm is `eagle.embed`."""
+"""What a worker does for stage embed: it embeds the labels of one chunk.
+
+Holds no algorithm: that is `eagle.embed`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xpipe.eagle import embed
+from xpipe.eagle.options import EmbedOptions
 from xpipe.engine.messages import Finished
 from xpipe.ground.backend import Backend
 from xpipe.ground.sparse import to_triple
@@ -17,27 +21,25 @@ from xpipe.stages.matrices import write_matrix_part
 
 @dataclass(frozen=True)
 class Embedding(Grouped):
-    """What the vectors are made of."""
+    """What every chunk of labels is embedded from."""
 
-    steps: int
-    step_size: float
-    smallest: float
+    options: EmbedOptions
     backend: Backend
 
 
 @dataclass(frozen=True)
 class Objective:
-    """The value of what is maximised, before the first step and after each."""
+    """The objective of the labels of a chunk, before the first step and after each step."""
 
     objective: tuple[float, ...]
 
 
 def embed_chunk(folder: str, unit: LabelChunk, shared: Embedding) -> Finished[Objective]:
-    """The vectors of the labels of a chunk, as one part."""
+    """Embed the labels of a chunk and write them as one part."""
     samples, Y1, Y2 = groups_of(unit, shared)
-    X = rows_of_samples(shared.features, samples)
+    X, options = rows_of_samples(shared.features, samples), shared.options
     E, objective = embed(
-        X, Y1, Y2, steps=shared.steps, step_size=shared.step_size, smallest=shared.smallest, trace=True, threads=1,
+        X, Y1, Y2, steps=options.steps, step_size=options.step_size, smallest=options.smallest, trace=True, threads=1,
         backend=shared.backend,
     )  # fmt: skip
     numbers = np.arange(unit.first, unit.last)

@@ -1,4 +1,4 @@
-"""What stands beside the emitted rows: labels.parquet and dataset.json. Runs at a worker; writes no rows."""
+"""The files beside the emitted rows: labels.parquet and dataset.json. Runs at a worker; holds no writing of rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from xpipe.engine.messages import FileEntry, Finished, Unit, write_entry
-from xpipe.formats.parquet import DATASET_FORMAT, write_labels
+from xpipe.formats.emitted import DATASET_FORMAT
+from xpipe.formats.parquet_writing import write_labels
 from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json
 from xpipe.metrics.propensity import propensity_formula
@@ -25,7 +26,7 @@ ABOUT = "dataset.json"
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a dataset was made from and by: digests of the artifacts, canonical params, seed, releases."""
+    """How a dataset was made: digests of the input artifacts, canonical params, seed, releases of the packages."""
 
     inputs: dict[str, str]
     parameters: dict[str, Any]
@@ -35,7 +36,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class WrittenDataset(Unit):
-    """tree or heads, whose rows are written: the name of the unit is that of the dataset. vectors: only of tree."""
+    """A dataset of which all rows are written; the unit has its name, tree or heads. vectors: only tree has them."""
 
     parts: tuple[FileEntry, ...]
     vectors: tuple[FileEntry, ...]
@@ -63,11 +64,11 @@ def describe_dataset(folder: str, unit: WrittenDataset, shared: EmitFacts) -> Fi
 
 
 def _write_label_table(folder: str, dataset: str, shared: EmitFacts) -> FileEntry:
-    """labels.parquet: original number, name, frequency and inverse propensity of each label that stays."""
+    """Write labels.parquet: original number, name, frequency and inverse propensity of each kept label."""
     params = shared.inputs.params
     original, frequency = kept_labels(folder, params.reorders_labels(dataset))
     names = label_names(shared.inputs.names)
-    columns: dict[str, np.ndarray | list] = {
+    columns: dict[str, np.ndarray | list[Any]] = {
         "label": np.arange(len(original), dtype=np.int32),
         "original_label": original.astype(np.int32),
         "name": [names[label] for label in original] if names else [None] * len(original),
@@ -83,7 +84,10 @@ def _write_label_table(folder: str, dataset: str, shared: EmitFacts) -> FileEntr
 def label_names(names: MatrixRef) -> list[str] | None:
     """Names of the original labels from the artifact `names`, where the data has them."""
     path = files.join(names.folder, names.name, "labels.json")
-    return json.loads(files.read_bytes(path)) if files.exists(path) else None
+    if not files.exists(path):
+        return None
+    listed: list[str] = json.loads(files.read_bytes(path))
+    return listed
 
 
 def _list_splits(unit: WrittenDataset) -> dict[str, dict[str, Any]]:
@@ -97,12 +101,13 @@ def _list_splits(unit: WrittenDataset) -> dict[str, dict[str, Any]]:
 
 
 def _listed_part(dataset: str, part: FileEntry) -> dict[str, Any]:
+    """A part, as dataset.json lists it."""
     path = inside_dataset(dataset, part.path)
     return {"path": path, "rows": part.rows, "bytes": part.bytes, "sha256": part.sha256}
 
 
-def _about_all(unit: WrittenDataset, shared: EmitFacts, splits: dict, labels: FileEntry) -> dict[str, Any]:
-    """What dataset.json says of tree/ as well as of heads/."""
+def _about_all(unit: WrittenDataset, shared: EmitFacts, splits: dict[str, Any], labels: FileEntry) -> dict[str, Any]:
+    """The keys of dataset.json that tree/ and heads/ both have."""
     inputs, survey = shared.inputs, shared.survey
     return {
         "format": DATASET_FORMAT,
@@ -127,13 +132,14 @@ def _about_all(unit: WrittenDataset, shared: EmitFacts, splits: dict, labels: Fi
 
 
 def _about_vectors(unit: WrittenDataset) -> dict[str, Any]:
+    """The key of dataset.json for the label vectors, where there are any."""
     if not unit.vectors:
         return {}
     return {"label_embedding": {"parts": [_listed_part(unit.name, part) for part in unit.vectors]}}
 
 
 def _about_heads(shared: EmitFacts) -> dict[str, Any]:
-    """What dataset.json says of heads/ besides."""
+    """The keys of dataset.json that only heads/ has."""
     changes = {} if shared.sign_changes is None else {"sign_changes": asdict(shared.sign_changes)}
     return {
         "label_order": shared.inputs.params.label_order,
@@ -143,7 +149,10 @@ def _about_heads(shared: EmitFacts) -> dict[str, Any]:
 
 
 def initial_bias(n_labels: int, k: int) -> float | None:
-    """First entry of a DFT head's projection bias, sqrt(n) logit(k/n), so that training starts at probability k/n."""
+    """The first entry of a DFT head's projection bias, sqrt(n) logit(k/n): training starts at probability k/n.
+
+    None where k is 0, or all labels.
+    """
     if not 0 < k < n_labels:
         return None
     return math.sqrt(n_labels) * math.log(k / (n_labels - k))

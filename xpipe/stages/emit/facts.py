@@ -1,4 +1,4 @@
-"""What stage emit tells its workers, and what they find out about the labels. Holds no arrays and computes nothing."""
+"""Messages of stage emit: what its workers get, and what they find out about the labels. Holds no arrays."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from xpipe.stages.matrices import MatrixRef
 class LabelSource:
     """Where the training labels come from.
 
-    matrix: labels of samples; where `group_labels` is given, groups of samples, whose labels spread to all members.
-    scores: what label scores are (posterior, similarity, or none: all are 1). sentence: the source, for people.
+    matrix: the labels of samples. Where `group_labels` is given, the membership of samples in groups: each member gets
+    all labels of its groups. scores: what label scores are (posterior, similarity, or none: all are 1). sentence: the
+    source, for people.
     """
 
     matrix: MatrixRef
@@ -25,12 +26,15 @@ class LabelSource:
 
 @dataclass(frozen=True)
 class EmitInputs:
-    """What all steps start from: the artifacts that rows are read from, their widths, and the params."""
+    """What all steps start from: the artifacts that rows are read from, their widths, and the params.
+
+    names: the artifact with the names of labels.
+    """
 
     features: MatrixRef
     train_labels: LabelSource
     held_out_labels: MatrixRef | None
-    names: MatrixRef  # the artifact with the names of labels
+    names: MatrixRef
     synthetic: bool
     n_features: int
     n_labels: int
@@ -41,10 +45,11 @@ class EmitInputs:
 
 @dataclass(frozen=True)
 class LabelSurvey:
-    """What the labels are like once labels without positives are filtered.
+    """Counts of the labels, after labels without positives are filtered.
 
-    rows: emitted rows of each split. k: labels of the training row that has the most, and percentiles of that number.
-    unseen: occurrences of filtered labels in each held-out split. empty_rows: rows of each split without any label.
+    rows: emitted rows of each split. k: the largest number of labels of a training row; k_percentiles: percentiles of
+    that number. unseen: occurrences of filtered labels in each held-out split. empty_rows: rows of each split without
+    any label.
     """
 
     rows: dict[str, int]
@@ -58,7 +63,7 @@ class LabelSurvey:
     drops_empty_rows: bool
 
     def filtered(self) -> dict[str, Any]:
-        """What was lost, as summaries and dataset.json tell it."""
+        """What was filtered, as summaries and dataset.json say it."""
         action = "dropped" if self.drops_empty_rows else "kept"
         return {
             "labels_without_positives": self.labels_filtered,
@@ -69,7 +74,7 @@ class LabelSurvey:
 
 @dataclass(frozen=True)
 class SignChanges:
-    """Sign changes of the training label sets, and the smallest k whose DFT head is sure to produce every set."""
+    """Sign changes of the training label sets. smallest_k: the smallest k whose DFT head can produce every set."""
 
     mean: float
     largest: int
@@ -78,7 +83,7 @@ class SignChanges:
 
 @dataclass(frozen=True)
 class OrderEffect:
-    """Sign changes in the original order of the labels, and in the order that heads/ has."""
+    """Sign changes in the original order of the labels, and in the order of heads/."""
 
     before: SignChanges
     after: SignChanges
@@ -86,7 +91,7 @@ class OrderEffect:
 
 @dataclass(frozen=True)
 class EmitFacts:
-    """What all steps after the survey share. sign_changes: None where the labels keep their order."""
+    """What all steps after the survey get. sign_changes: None where the labels keep their order."""
 
     inputs: EmitInputs
     survey: LabelSurvey

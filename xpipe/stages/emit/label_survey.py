@@ -1,6 +1,6 @@
-"""Labels at a worker: read from their source, counted, and numbered anew without those that never occur in training.
+"""Labels at a worker: read from their source, counted, and renumbered without those that never occur in training.
 
-Writes no rows.
+Holds no writing of rows.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import scipy.sparse as sp
 
 from xpipe.engine.messages import Finished, Unit
 from xpipe.ground.sparse import Triple, to_matrix, to_triple
+from xpipe.ground.sparse_rows import keep_entries, kept_pointers, sort_rows
 from xpipe.grouping.groups import spread_labels
 from xpipe.stages.arrays import read_array, write_array
 from xpipe.stages.emit.facts import EmitInputs, LabelSurvey
-from xpipe.stages.matrices import MatrixRef, open_matrix
+from xpipe.stages.matrices import load_group_matrix, open_matrix
 
 FREQUENCY = "survey/frequency.npy"
 ORDER = "survey/order.npy"  # of the labels of heads/, where the params ask for another than the original one
@@ -25,14 +26,14 @@ PERCENTILES = (50, 90, 95, 99, 100)
 
 
 class LabelRows:
-    """Training or held-out labels by row, whatever they are made from."""
+    """Training or held-out labels of a split by row, from any source."""
 
     def __init__(self, inputs: EmitInputs, split: str):
         self.group_labels: sp.csr_matrix | None = None
         if split == "train":
             self.matrix = open_matrix(inputs.train_labels.matrix, "train")
             if inputs.train_labels.group_labels is not None:
-                self.group_labels = _load_group_labels(inputs.train_labels.group_labels)
+                self.group_labels = load_group_matrix(inputs.train_labels.group_labels)
         else:
             assert inputs.held_out_labels is not None, "a split without labels is not emitted"
             self.matrix = open_matrix(inputs.held_out_labels, split)
@@ -44,18 +45,13 @@ class LabelRows:
         return to_triple(spread_labels(to_matrix(rows, self.matrix.n_columns), self.group_labels))
 
     def parts(self) -> Iterator[Triple]:
+        """The labels of each part of the rows, in order."""
         for _, triple in self.matrix.parts():
             yield self.labels_of(triple)
 
 
-@lru_cache(maxsize=2)
-def _load_group_labels(where: MatrixRef) -> sp.csr_matrix:
-    stored = open_matrix(where, "train")
-    return to_matrix(stored.load(), stored.n_columns)
-
-
 def survey_labels(folder: str, unit: Unit, shared: EmitInputs) -> Finished[LabelSurvey]:
-    """Label frequencies and set sizes, before anything is written: which labels stay, how large k is, what is lost."""
+    """Count the labels before any row is written: which of them are kept, how large k is, what is filtered."""
     frequency, set_sizes = _count_train(shared)
     kept = frequency > 0
     held_out = {split: _count_held_out(shared, split, kept) for split in shared.splits if split != "train"}
@@ -90,7 +86,7 @@ def _count_train(inputs: EmitInputs) -> tuple[np.ndarray, np.ndarray]:
 
 
 class HeldOutCounts(NamedTuple):
-    """A held-out split: its rows, those without a label that stays, and occurrences of labels that do not stay."""
+    """Counts of a held-out split. empty: rows without a kept label. unseen: occurrences of filtered labels."""
 
     rows: int
     empty: int
@@ -98,11 +94,10 @@ class HeldOutCounts(NamedTuple):
 
 
 def _count_held_out(inputs: EmitInputs, split: str, kept: np.ndarray) -> HeldOutCounts:
-    """kept: for each label, whether it stays."""
+    """Count the labels of a held-out split. kept: bool per label."""
     rows, empty, unseen = 0, 0, 0
     for labels in LabelRows(inputs, split).parts():
-        kept_before = np.concatenate([[0], np.cumsum(kept[labels.indices])])
-        left = np.diff(kept_before[labels.indptr])
+        left = np.diff(kept_pointers(labels.indptr, kept[labels.indices]))
         rows += labels.n_rows
         empty += int((left == 0).sum())
         unseen += int((~kept[labels.indices]).sum())
@@ -111,9 +106,9 @@ def _count_held_out(inputs: EmitInputs, split: str, kept: np.ndarray) -> HeldOut
 
 @lru_cache(maxsize=4)
 def kept_labels(folder: str, reordered: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """(original numbers, frequencies) of the labels that stay, in the order of their new numbers.
+    """(original numbers, frequencies) of the kept labels, in the order of their new numbers.
 
-    reordered: in the order of ORDER, instead of the original one.
+    reordered: whether the new numbers follow the stored order instead of the original one.
     """
     frequency = read_array(folder, FREQUENCY)
     original = np.flatnonzero(frequency > 0)
@@ -132,12 +127,9 @@ def label_map(folder: str, reordered: bool = False) -> np.ndarray:
 
 
 def renumber_labels(labels: Triple, numbers: np.ndarray) -> Triple:
-    """Labels under their new numbers, ascending in every row; filtered ones go."""
+    """The labels under their new numbers, ascending in every row, without filtered ones. numbers: see `label_map`."""
     mapped = numbers[labels.indices]
-    keep = mapped >= 0
-    indptr = np.concatenate([[0], np.cumsum(keep)])[labels.indptr].astype(np.int64)
-    mapped, values = mapped[keep], labels.values[keep]
+    renumbered = keep_entries(labels._replace(indices=mapped), mapped >= 0)
     if (np.diff(numbers[numbers >= 0]) < 0).any():  # another order than the labels had
-        order = np.lexsort((mapped, np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))))
-        mapped, values = mapped[order], values[order]
-    return Triple(indptr, mapped, values)
+        renumbered = sort_rows(renumbered)
+    return renumbered

@@ -1,4 +1,7 @@
-"""The emitted rows as files of other trainers: XMC text, npz with the PECOS names, svmlight. Streams, at a worker."""
+"""The emitted rows in formats of other trainers: XMC text, npz with the names of PECOS, svmlight. Runs at a worker.
+
+Holds no whole split in memory: rows are streamed, part by part.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,14 @@ from itertools import pairwise
 import numpy as np
 
 from xpipe.engine.messages import FileEntry, Finished, Unit, entry_of_file, write_entry
+from xpipe.formats.file_names import SHORT_SPLITS
 from xpipe.formats.npz import write_npz
+from xpipe.formats.row_text import format_blocks
 from xpipe.formats.svmlight import NO_ROWS, empty_row
-from xpipe.formats.xmc_text import format_blocks
 from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json
 from xpipe.ground.sparse import Triple
+from xpipe.ground.sparse_rows import with_ones
 from xpipe.stages.emit.dataset_json import label_names
 from xpipe.stages.emit.facts import EmitFacts
 from xpipe.stages.emit.label_survey import kept_labels
@@ -22,19 +27,19 @@ from xpipe.stages.emit.work import emitted_rows
 from xpipe.stages.emitted_paths import dataset_path
 from xpipe.stages.matrices import open_matrix
 
-SHORT = {"train": "trn", "test": "tst", "dev": "dev"}  # PECOS names
 SVMLIGHT_BASE = 1  # LIBSVM's own tools refuse a feature 0
 
 
 @dataclass(frozen=True)
 class FormatFiles(Unit):
-    """The files of one format and split; split None: what stands beside them."""
+    """The files of one format and split. split: None for the files beside the rows."""
 
     format: str
     split: str | None
 
 
 def write_format(folder: str, unit: FormatFiles, shared: EmitFacts) -> Finished[None]:
+    """Write the files of a unit."""
     if unit.split is None:
         return Finished(tuple(_write_beside(folder, unit.format, shared)), None)
     paths = _WRITERS[unit.format](folder, unit.split, shared)
@@ -46,10 +51,11 @@ def _parts(folder: str, split: str, shared: EmitFacts) -> Iterator[tuple[Triple,
     starts = open_matrix(shared.inputs.features, split).starts
     for start, stop in pairwise(starts):
         _, features, labels = emitted_rows(folder, shared.inputs, split, np.arange(start, stop))
-        yield features, labels._replace(values=np.ones(len(labels.indices), dtype=np.float32))
+        yield features, with_ones(labels)
 
 
 def _write_xmc(folder: str, split: str, shared: EmitFacts) -> list[str]:
+    """SPLIT.txt; gives its path."""
     path = dataset_path("xmc", f"{split}.txt")
     survey = shared.survey
     with files.open_write(files.join(folder, path)) as stream:
@@ -61,6 +67,7 @@ def _write_xmc(folder: str, split: str, shared: EmitFacts) -> list[str]:
 
 
 def _write_svmlight(folder: str, split: str, shared: EmitFacts) -> list[str]:
+    """SPLIT.svm; gives its path."""
     path = dataset_path("svmlight", f"{split}.svm")
     with files.open_write(files.join(folder, path)) as stream:
         if not shared.survey.rows[split]:
@@ -73,7 +80,8 @@ def _write_svmlight(folder: str, split: str, shared: EmitFacts) -> list[str]:
 
 
 def _write_npz(folder: str, split: str, shared: EmitFacts) -> list[str]:
-    paths = [dataset_path("npz", f"{matrix}.{SHORT[split]}.npz") for matrix in ("X", "Y")]
+    """X.SPLIT.npz and Y.SPLIT.npz; gives their paths."""
+    paths = [dataset_path("npz", f"{matrix}.{SHORT_SPLITS[split]}.npz") for matrix in ("X", "Y")]
     rows = shared.survey.rows[split]
 
     def features() -> Iterator[Triple]:
@@ -88,7 +96,7 @@ def _write_npz(folder: str, split: str, shared: EmitFacts) -> list[str]:
 
 
 def _write_beside(folder: str, name: str, shared: EmitFacts) -> Iterator[FileEntry]:
-    """labels.txt (names, or original numbers), and the marker of stand-ins, which stays with every copy."""
+    """labels.txt (names, or original numbers); where the data is a stand-in, also the marker that says so."""
     original, _ = kept_labels(folder)
     names = label_names(shared.inputs.names)
     lines = [names[label] if names else f"label {label}" for label in original]

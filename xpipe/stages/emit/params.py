@@ -1,4 +1,4 @@
-"""Section `emit` of a pipeline file. Holds no work: stages and workers ask it what to write."""
+"""Section `emit` of a pipeline file: which datasets are written, in which formats. Holds no work."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from xpipe.engine.params import Params
+from xpipe.heads.options import TrainOptions
+from xpipe.metrics.propensity_constants import OTHER
 
 
 class EmitParams(Params):
@@ -14,11 +16,11 @@ class EmitParams(Params):
 
     datasets: list[Literal["tree", "heads"]] = ["tree", "heads"]
     formats: list[Literal["parquet", "xmc", "npz", "svmlight"]] = ["parquet"]
-    label_order: Literal["original", "cooccurrence"] = "original"  # of heads/; the latter has fewest sign changes
+    label_order: Literal["original", "cooccurrence"] = "original"  # of heads/; cooccurrence has few sign changes
     rows_without_labels: Literal["keep", "drop"] = "keep"
-    row_group: int = Field(default=256, ge=1)  # rows of a Parquet row group in heads/: one minibatch
-    propensity_a: float = Field(default=0.55, gt=0)
-    propensity_b: float = Field(default=1.5, gt=0)
+    row_group: int = Field(default=TrainOptions.batch_size, ge=1)  # rows of a Parquet row group in heads/
+    propensity_a: float = Field(default=OTHER.a, gt=0)
+    propensity_b: float = Field(default=OTHER.b, gt=0)
 
     @field_validator("datasets", "formats")
     @classmethod
@@ -51,7 +53,7 @@ class EmitParams(Params):
         return [name for name in self.formats if name != "parquet"]
 
     def writes_dataset(self, name: str) -> bool:
-        """Whether the folder tree/ or heads/ comes of it: they are Parquet."""
+        """Whether the folder tree/ or heads/ is written. Both are Parquet."""
         return name in self.datasets and "parquet" in self.formats
 
     def reorders_labels(self, dataset: str) -> bool:

@@ -1,32 +1,29 @@
-"""Stage emit: features and labels become the datasets that trainers load. Surveys labels, writes parts, then the facts.
+"""Stage emit: features and labels become the datasets that trainers load.
 
-Orchestration only: rows come from `work`, files are written by `formats`.
+Orchestration only: workers count the labels (`label_survey`), write the rows (`work`, `other_formats`) and the files
+beside the rows (`dataset_json`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xpipe.engine.context import Context
-from xpipe.engine.messages import FileEntry, Unit
+from xpipe.engine.manifest import Artifact
+from xpipe.engine.messages import Unit
 from xpipe.engine.params import canonical_params
 from xpipe.engine.stage import Estimate, Outlook, Produced, Stage
-from xpipe.engine.store import Artifact
 from xpipe.errors import ConfigError, XpipeError
 from xpipe.stages.emit.facts import EmitFacts, EmitInputs, LabelSource
 from xpipe.stages.emit.params import EmitParams
-from xpipe.stages.emitted_paths import DATASETS
-from xpipe.stages.matrices import entries_of, locate, part_rows, rows_of, splits_of
-
-if TYPE_CHECKING:
-    from xpipe.stages.emit.dataset_json import Provenance
-    from xpipe.stages.emit.work import DatasetPart
+from xpipe.stages.emit.parquet_datasets import Emitted, bytes_per_row, emit_parquet
+from xpipe.stages.emitted_paths import DATASET_NAMES, DATASETS
+from xpipe.stages.matrices import locate, rows_of, splits_of
 
 
 def dataset_problem(name: str, wanted_by: str, outlook: Outlook) -> list[XpipeError]:
-    """Why a later stage cannot have tree/ or heads/; empty where it can (or where there is no emit at all)."""
+    """Why a later stage cannot have tree/ or heads/. Empty where it can, or where the pipeline has no stage emit."""
     emit = outlook.sections.get("emit")
     if emit is None or emit.writes_dataset(name):
         return []
@@ -40,35 +37,22 @@ def dataset_problem(name: str, wanted_by: str, outlook: Outlook) -> list[XpipeEr
     ]
 
 
-def identity(params: EmitParams, inputs: dict, store: Any) -> dict:
-    """dataset.json tells which release of xpipe wrote it."""
+def identity(params: EmitParams, inputs: dict[str, Artifact], store: Any) -> dict[str, Any]:
+    """The params, and the release of xpipe: dataset.json names it."""
     from xpipe import __version__
 
     return {**canonical_params(params), "xpipe": __version__}
 
 
-def bytes_per_row(inputs: dict[str, Artifact]) -> float:
-    """Memory of one training row while it is emitted: arrays, their copy in another order, and the encoded file."""
-    features = inputs["features"]
-    rows = max(1, rows_of(features, "train"))
-    return 40.0 * entries_of(features, "train") / rows + 2000
-
-
 def estimate(params: EmitParams, inputs: dict[str, Artifact]) -> Estimate:
+    """Rows of all splits, and the memory of a worker with two parts."""
     features = inputs["features"]
     rows = sum(rows_of(features, split) for split in splits_of(features))
     return Estimate(rows, int(300 * 2**20 + features.about["part_rows"] * bytes_per_row(inputs) * 2))
 
 
-@dataclass(frozen=True)
-class Emitted:
-    """What some formats left: their files, and a summary of each dataset by its name."""
-
-    files: tuple[FileEntry, ...]
-    summaries: dict[str, dict[str, Any]]
-
-
 def run(context: Context[EmitParams]) -> Produced:
+    """Count the labels, then write the Parquet datasets and the other formats."""
     facts = survey(context, gather_inputs(context))
     parquet = emit_parquet(context, facts) if "parquet" in context.params.formats else Emitted((), {})
     others = emit_other_formats(context, facts)
@@ -78,7 +62,7 @@ def run(context: Context[EmitParams]) -> Produced:
 
 
 def gather_inputs(context: Context[EmitParams]) -> EmitInputs:
-    """Where the artifacts lie that rows are read from. A held-out split without labels is not emitted."""
+    """The artifacts that rows are read from. A held-out split without labels is not emitted."""
     inputs = context.inputs
     features = inputs["features"]
     held_out = inputs.get("labels") or inputs.get("held_out_labels")
@@ -109,14 +93,13 @@ def label_source(inputs: dict[str, Artifact]) -> LabelSource:
 
 
 def n_labels_of(inputs: dict[str, Artifact]) -> int:
-    for name in ("assigned_labels", "group_labels", "labels"):
-        if name in inputs:
-            return inputs[name].about["n_columns"]
-    raise KeyError("labels")
+    """The number of original labels."""
+    name = next(name for name in ("assigned_labels", "group_labels", "labels") if name in inputs)
+    return int(inputs[name].about["n_columns"])
 
 
 def survey(context: Context[EmitParams], inputs: EmitInputs) -> EmitFacts:
-    """Count the labels, and where the params ask for it put them in an order, before any row is written."""
+    """Count the labels before any row is written; where the params ask for it, find their order."""
     from xpipe.stages.emit import label_order, label_survey
 
     n_train = rows_of(context.inputs["features"], "train")
@@ -129,75 +112,8 @@ def survey(context: Context[EmitParams], inputs: EmitInputs) -> EmitFacts:
     return dataclasses.replace(facts, sign_changes=ordered.result)
 
 
-def emit_parquet(context: Context[EmitParams], facts: EmitFacts) -> Emitted:
-    """tree/ and heads/: the parts of all datasets, then labels.parquet and dataset.json of each."""
-    from xpipe.stages.emit import dataset_json, work
-
-    features, datasets = context.inputs["features"], context.params.datasets
-    units = [part for name in datasets for split in facts.inputs.splits for part in part_units(features, name, split)]
-    finished = context.map_together(
-        "parts", work.write_dataset_parts, units, facts, bytes_per_row=bytes_per_row(context.inputs)
-    )
-    parts = [entry for one in finished for entry in one.files]
-    vectors = emit_label_vectors(context)
-    entries: list[FileEntry] = []
-    summaries: dict[str, dict[str, Any]] = {}
-    for name in datasets:
-        own_parts = tuple(entry for entry in parts if entry.dataset == name)
-        own_vectors = vectors if name == "tree" else ()
-        unit = dataset_json.WrittenDataset(name, 0, own_parts, own_vectors, provenance(context))
-        (described,) = context.map(f"about-{name}", dataset_json.describe_dataset, [unit], facts)
-        entries += [*own_parts, *described.files, *own_vectors]
-        summaries[name] = dataclasses.asdict(described.result)
-    return Emitted(tuple(entries), summaries)
-
-
-def part_units(features: Artifact, dataset: str, split: str) -> list[DatasetPart]:
-    """One unit per output file. Training rows of heads/ are shuffled, so only their count is fixed here."""
-    from xpipe.stages.emit.work import DatasetPart
-
-    units, start = [], 0
-    cuts = part_rows(features, split)
-    if dataset == "heads" and split == "train":
-        size, total = features.about["part_rows"], sum(cuts)
-        cuts = [min(size, total - first) for first in range(0, total, size)]
-    for index, rows in enumerate(cuts):
-        name = f"{dataset}-{split}-{index:05d}"
-        units.append(DatasetPart(name, rows, dataset=dataset, split=split, index=index, start=start, rows=rows))
-        start += rows
-    return units
-
-
-def emit_label_vectors(context: Context[EmitParams]) -> tuple[FileEntry, ...]:
-    """Files of label vectors beside the rows of tree/, where the pipeline embeds labels."""
-    from xpipe.stages.emit import work
-
-    if "label_embedding" not in context.inputs or "tree" not in context.params.datasets:
-        return ()
-    stored = context.inputs["label_embedding"]
-    units = [
-        work.VectorsPart(f"vectors-{index:05d}", entry.rows or 0, index) for index, entry in enumerate(stored.files)
-    ]
-    finished = context.map("vectors", work.write_label_vectors, units, locate(stored))
-    return tuple(entry for one in finished for entry in one.files)
-
-
-def provenance(context: Context[EmitParams]) -> Provenance:
-    from importlib import metadata
-
-    from xpipe import __version__
-    from xpipe.stages.emit.dataset_json import Provenance
-
-    return Provenance(
-        inputs={name: artifact.digest for name, artifact in context.inputs.items()},
-        parameters=canonical_params(context.params),
-        seed=context.seed,
-        versions={"xpipe": __version__, "pyarrow": metadata.version("pyarrow")},
-    )
-
-
 def emit_other_formats(context: Context[EmitParams], facts: EmitFacts) -> Emitted:
-    """XMC text, npz and svmlight, one task per format and split: each streams a whole split."""
+    """Write XMC text, npz and svmlight. Each task streams one split in one format."""
     from xpipe.stages.emit.other_formats import FormatFiles, write_format
 
     features, formats, splits = context.inputs["features"], context.params.other_formats, facts.inputs.splits
@@ -211,6 +127,7 @@ def emit_other_formats(context: Context[EmitParams], facts: EmitFacts) -> Emitte
 
 
 def summarise(facts: EmitFacts, datasets: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The summary for people."""
     found = facts.survey
     changes = {} if facts.sign_changes is None else {"sign_changes": dataclasses.asdict(facts.sign_changes)}
     return {
@@ -224,7 +141,8 @@ def summarise(facts: EmitFacts, datasets: dict[str, dict[str, Any]]) -> dict[str
     }
 
 
-def describe(summary: dict) -> str:
+def describe(summary: dict[str, Any]) -> str:
+    """One line for the console."""
     lost = summary["filtered"]["labels_without_positives"]
     kept = f"{summary['labels']:,} labels ({lost:,} without positives filtered), k = {summary['k']}"
     if "sign_changes" in summary:
@@ -250,6 +168,7 @@ EMIT = Stage(
     run=run,
     seeded=True,
     exports=(DATASETS,),
+    outputs=DATASET_NAMES,
     identity=identity,
     libraries=("numba", "numpy", "pyarrow"),
     estimate=estimate,

@@ -1,4 +1,7 @@
-"""Rows of the emitted datasets at a worker: labels renumbered, features normalised, rows shuffled, files written."""
+"""Rows of the emitted datasets at a worker: labels renumbered, features normalised, rows shuffled, files written.
+
+Holds no file format: that is `formats.parquet_writing`.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ import numpy as np
 
 from xpipe.engine.messages import FileEntry, Finished, Unit
 from xpipe.errors import StageError
-from xpipe.formats.parquet import write_dataset_part, write_label_embedding
-from xpipe.formats.parts import slice_rows, take_rows
+from xpipe.formats.parquet_writing import write_dataset_part, write_label_embedding
 from xpipe.ground import files
 from xpipe.ground.seeding import permutation
 from xpipe.ground.sparse import Triple, normalise_rows
+from xpipe.ground.sparse_rows import slice_rows, take_rows
 from xpipe.stages.emit.facts import EmitFacts, EmitInputs
 from xpipe.stages.emit.label_survey import LabelRows, label_map, renumber_labels
 from xpipe.stages.emitted_paths import label_vectors_path, rows_path
@@ -24,7 +27,7 @@ TREE_ROW_GROUP = 65536  # rows of a Parquet row group in tree/; that of heads/ i
 
 @dataclass(frozen=True)
 class DatasetPart(Unit):
-    """One file of tree/ or heads/: `rows` rows of a split from `start` on, in the order in which they are emitted."""
+    """One file of tree/ or heads/: `rows` rows of a split from `start` on, in the order of the emitted rows."""
 
     dataset: str
     split: str
@@ -34,6 +37,7 @@ class DatasetPart(Unit):
 
     @property
     def is_shuffled(self) -> bool:
+        """Whether its rows are in shuffled order."""
         return self.dataset == "heads" and self.split == "train"
 
 
@@ -47,7 +51,10 @@ class VectorsPart(Unit):
 def emitted_rows(
     folder: str, inputs: EmitInputs, split: str, rows: np.ndarray, reordered: bool = False
 ) -> tuple[np.ndarray, Triple, Triple]:
-    """(samples, features, labels) of the rows asked for, labels renumbered; rows dropped where the params say so."""
+    """(samples, features, labels) of the rows asked for, with renumbered labels.
+
+    Rows without labels are left out where the params say so.
+    """
     source = LabelRows(inputs, split)
     samples, features = open_matrix(inputs.features, split).take(rows)
     label_samples, stored_labels = source.matrix.take(rows)
@@ -63,7 +70,7 @@ def emitted_rows(
 def write_dataset_parts(
     folder: str, units: Sequence[DatasetPart], shared: EmitFacts
 ) -> Iterator[tuple[DatasetPart, Finished[None]]]:
-    """Write files of tree/ and heads/. Shuffled units are gathered together: one sweep over the inputs for all."""
+    """Write files of tree/ and heads/. Rows of all shuffled units are read together, in one pass over the inputs."""
     inputs = shared.inputs
     for unit in units:
         if not unit.is_shuffled:
@@ -83,7 +90,7 @@ def write_dataset_parts(
 def _write_files(
     folder: str, units: Sequence[DatasetPart], shared: EmitFacts, rows: np.ndarray
 ) -> Iterator[tuple[DatasetPart, Finished[None]]]:
-    """The rows of some units of one dataset and split, read together and cut into their files."""
+    """Read the rows of some units of one dataset and split together, and cut them into the files of the units."""
     inputs, dataset, split = shared.inputs, units[0].dataset, units[0].split
     reordered = inputs.params.reorders_labels(dataset)
     samples, features, labels = emitted_rows(folder, inputs, split, rows, reordered)
@@ -107,7 +114,7 @@ def _write_files(
 
 
 def write_label_vectors(folder: str, unit: VectorsPart, shared: MatrixRef) -> Finished[None]:
-    """One file of label vectors: those of the labels that stay, under their new numbers. shared: the stored vectors."""
+    """Write one file of label vectors: those of kept labels, under their new numbers. shared: the stored vectors."""
     stored = open_matrix(shared, "labels")
     labels, rows = stored.part(unit.index)
     numbers = label_map(folder)[labels]

@@ -1,4 +1,7 @@
-"""What travels between stage evaluate and its workers: models, parts of their scores, and figures."""
+"""What travels between stage evaluate and its workers: models, parts of their scores, and figures.
+
+Holds no work.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ class TreeToEvaluate:
 
     @property
     def score_kinds(self) -> tuple[str, ...]:
-        """The matrices it predicts: its scores are probabilities."""
+        """The matrices it predicts: one, because its scores are probabilities."""
         return ("ranking",)
 
     def about(self) -> dict[str, Any]:
@@ -41,7 +44,7 @@ class HeadToEvaluate:
 
     @property
     def score_kinds(self) -> tuple[str, ...]:
-        """The matrices it predicts: logits rank labels, as equal probabilities can have different logits."""
+        """The matrices it predicts: logits to rank by, because probabilities may round to the same number."""
         return ("ranking", "probabilities")
 
     def about(self) -> dict[str, Any]:
@@ -54,7 +57,7 @@ Model = TreeToEvaluate | HeadToEvaluate
 
 @dataclass(frozen=True)
 class PartToPredict(Unit):
-    """Part `index` of the split's rows, to be predicted by one model; its size is in rows."""
+    """Part `index` of the split's rows, to be predicted by one model; its size is its number of rows."""
 
     model: Model
     index: int
@@ -62,7 +65,7 @@ class PartToPredict(Unit):
 
 @dataclass(frozen=True)
 class Prediction:
-    """What all parts share that are predicted."""
+    """What all parts share: the features of the rows, and the options."""
 
     features: MatrixRef
     params: EvaluateParams
@@ -70,6 +73,8 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Predicted:
+    """How long a prediction took."""
+
     seconds: float
 
 
@@ -84,7 +89,7 @@ class ModelToMeasure(Unit):
 
 @dataclass(frozen=True)
 class Truth:
-    """What scores are measured against. train_labels: for propensities, None where the data has no such split."""
+    """What scores are measured against. train_labels: for propensities, None where training rows have no labels."""
 
     labels: MatrixRef
     train_labels: MatrixRef | None
@@ -96,7 +101,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Figures:
-    """Figures of a model that tables show. metrics: in percent, one value per rank; calibration: by name."""
+    """The figures of a model that tables show. metrics: in percent, one value per rank; calibration: by name."""
 
     metrics: dict[str, list[float]]
     calibration: dict[str, int | float]
@@ -104,7 +109,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class ReportToJoin:
-    """The head of evaluation.json, and the paths of the reports of all models."""
+    """What evaluation.json begins with, and the paths of the reports of all models."""
 
     split: str
     synthetic: bool

@@ -1,6 +1,6 @@
-"""Stage evaluate: predictions of every trained model for a held-out split, and every metric of them.
+"""Stage evaluate: predicts a held-out split with every trained model, and measures the predictions.
 
-Orchestration only: predictions and measuring are in `work`, the metrics are `metrics`.
+Orchestration only: `work` has what a worker does, the room `metrics` the metrics.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpipe.engine.context import Context
+from xpipe.engine.manifest import Artifact
 from xpipe.engine.messages import Finished, Unit
 from xpipe.engine.stage import Estimate, Outlook, Produced, Stage
-from xpipe.engine.store import Artifact
 from xpipe.errors import ConfigError, XpipeError
 from xpipe.ground import files
-from xpipe.stages.emitted_paths import dataset_folder
+from xpipe.stages.emitted_paths import EVALUATION_FILE, dataset_folder
 from xpipe.stages.evaluate.messages import (
     Figures,
     HeadToEvaluate,
@@ -37,19 +37,22 @@ DESCRIBED_RANKS = (1, 3, 5)  # of the precisions in the line about the stage
 
 
 def preflight(params: EvaluateParams, outlook: Outlook) -> list[XpipeError]:
+    """What is bound to fail: a split that the data does not have."""
     return split_problem("evaluate", params.split, outlook)
 
 
 def estimate(params: EvaluateParams, inputs: dict) -> Estimate:
+    """Memory for the features of the split and the scores of its rows."""
     features = inputs["features"]
     if params.split not in splits_of(features):
         return Estimate()
     rows = rows_of(features, params.split)
-    base = (600 if "head_models" in inputs else 300) * 2**20  # PyTorch takes its share
+    base = (600 if "head_models" in inputs else 300) * 2**20  # PyTorch needs more
     return Estimate(rows, base + 24 * entries_of(features, params.split) + rows * params.k * 80)
 
 
 def run(context: Context[EvaluateParams]) -> Produced:
+    """Predict the split's rows with every model, measure the scores, and write a report."""
     split, features = context.params.split, context.inputs["features"]
     truth = find_truth(context)
     models = find_models(context.inputs)
@@ -105,7 +108,7 @@ def find_models(inputs: dict[str, Artifact]) -> list[Model]:
 
 
 def predict(context: Context[EvaluateParams], models: Sequence[Model]) -> list[list[Finished[Predicted]]]:
-    """Predict the split's rows with every model; gives for each model what came of its parts, in order."""
+    """Predict the split's rows with every model. Returns for each model the results of its parts, in order."""
     from xpipe.stages.evaluate import work
 
     features = context.inputs["features"]
@@ -125,7 +128,7 @@ def measure(
     predicted: Sequence[Sequence[Finished[Predicted]]],
     truth: Truth,
 ) -> list[Finished[Figures]]:
-    """Measure the scores of every model; each leaves a report of its own, as JSON."""
+    """Measure the scores of every model; each gets a report of its own, as JSON."""
     from xpipe.stages.evaluate import work
 
     units = [
@@ -134,7 +137,7 @@ def measure(
             0,
             model,
             scores=tuple(part.files[0].path for part in parts),
-            probabilities=tuple(part.files[-1].path for part in parts),  # a tree's scores are probabilities
+            probabilities=tuple(part.files[-1].path for part in parts),  # of a tree these are its scores
         )
         for model, parts in zip(models, predicted, strict=True)
     ]
@@ -160,6 +163,7 @@ def summarise(model: Model, figures: Figures, parts: Sequence[Finished[Predicted
 
 
 def describe(summary: dict[str, Any]) -> str:
+    """One line: the precisions of each model."""
     first = summary["models"][0]["precision"]
     ranks = [rank for rank in DESCRIBED_RANKS if rank <= len(first)]
     shown = [
@@ -188,6 +192,7 @@ EVALUATE = Stage(
     run=run,
     seeded=True,
     exports=(REPORT,),
+    outputs=(EVALUATION_FILE,),
     preflight=preflight,
     libraries=("numba", "numpy", "pyarrow", "scipy", "torch"),
     estimate=estimate,

@@ -1,6 +1,7 @@
-"""Predictions at a worker, in the numbers the labels had when they were read, and all metrics of them.
+"""What a worker does in stage evaluate: it predicts, with the label numbers of the data as read, and measures.
 
-Labels that training never saw stay true labels here: nobody can predict them, and that counts.
+Holds no metric. Labels that training never saw remain true labels here: no model can predict them, and they count as
+misses.
 """
 
 from __future__ import annotations
@@ -10,21 +11,23 @@ import json
 import time
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from xpipe.engine.messages import Finished, Unit, write_entry
-from xpipe.formats.parts import concatenate, read_part
+from xpipe.formats.parts import read_part
 from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json
 from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
+from xpipe.ground.sparse_rows import concatenate, sort_rows
 from xpipe.metrics.calibration import assess
-from xpipe.metrics.evaluation import evaluate_scores
-from xpipe.metrics.propensity import Constants
+from xpipe.metrics.evaluation import EvaluationOptions, evaluate_scores
+from xpipe.metrics.propensity_constants import Constants
 from xpipe.metrics.score_files import Known
+from xpipe.stages.emitted_paths import EVALUATION_FILE
 from xpipe.stages.evaluate.messages import (
     Figures,
     ModelToMeasure,
@@ -38,29 +41,35 @@ from xpipe.stages.evaluate.messages import (
 from xpipe.stages.matrices import MatrixRef, open_matrix, write_matrix_part
 from xpipe.trees import LabelTree
 
+if TYPE_CHECKING:
+    from xpipe.heads import HeadModel
+
 SHOWN = ("precision", "ndcg", "psp", "recall", "f1", "micro_f1", "macro_f1")
 
 
 @lru_cache(maxsize=1)
 def _tree(path: str) -> LabelTree:
+    """The forest of a file; a process keeps the last one."""
     return LabelTree.load(path)
 
 
 @lru_cache(maxsize=1)
-def _head(path: str) -> Any:
-    from xpipe.heads import HeadModel  # PyTorch may not be there where only a tree is evaluated
+def _head(path: str) -> HeadModel:
+    """The head of a folder; a process keeps the last one."""
+    from xpipe.heads import HeadModel  # PyTorch may not be installed where only a tree is evaluated
 
     return HeadModel.load(path)
 
 
 @lru_cache(maxsize=2)
 def _original_labels(dataset: str) -> np.ndarray:
+    """The number as read of each label of an emitted dataset."""
     content = files.read_bytes(files.join(dataset, "labels.parquet"))
     return pq.read_table(io.BytesIO(content), columns=["original_label"])["original_label"].to_numpy()
 
 
 def predict_part(folder: str, unit: PartToPredict, shared: Prediction) -> Finished[Predicted]:
-    """The best labels of one part's rows: scores to rank by and, where these are not probabilities, those too."""
+    """Predict the best labels of one part's rows: scores to rank by and, if these are logits, probabilities."""
     params, model = shared.params, unit.model
     stored = open_matrix(shared.features, params.split)
     samples, rows = stored.part(unit.index)
@@ -81,26 +90,24 @@ def predict_part(folder: str, unit: PartToPredict, shared: Prediction) -> Finish
 
 
 def _predict_with_head(path: str, X: sp.csr_matrix, k: int) -> list[sp.csr_matrix]:
-    """[logits, probabilities] of the k best labels: equal probabilities (0 or 1) can have different logits."""
+    """[logits, probabilities] of the k best labels of each row."""
     from xpipe.heads import matrix_batches
+    from xpipe.heads.device import fixed_threads
     from xpipe.heads.model import as_matrix
-    from xpipe.heads.training import fixed_threads
 
     model = _head(path)
-    with fixed_threads(1):  # sums of more threads come in another order
+    with fixed_threads(1):  # more threads would add up in another order
         found = model.rank(matrix_batches(X), k)
     return [as_matrix(found.labels, values, model.head.n_labels) for values in found[1:]]
 
 
 def _renumbered(found: Triple, original: np.ndarray) -> Triple:
-    """Labels under the numbers they were read with, ascending in a row: a head's labels may be in another order."""
-    labels = original[found.indices].astype(np.int32)
-    order = np.lexsort((labels, np.repeat(np.arange(found.n_rows), np.diff(found.indptr))))
-    return Triple(found.indptr, labels[order], found.values[order])
+    """The same scores with the label numbers of the data as read, ascending in each row."""
+    return sort_rows(found._replace(indices=original[found.indices].astype(np.int32)))
 
 
 def measure_model(folder: str, unit: ModelToMeasure, shared: Truth) -> Finished[Figures]:
-    """Every metric of one model, in a file; gives those a table shows."""
+    """Write every metric of one model to a file. Gives the figures that tables show."""
     params, n_labels = shared.params, shared.n_labels
     scores = _read_scores(folder, unit.scores, n_labels)
     chances = _read_scores(folder, unit.probabilities, n_labels)
@@ -108,10 +115,10 @@ def measure_model(folder: str, unit: ModelToMeasure, shared: Truth) -> Finished[
     truth = _labels(shared.labels, params.split, n_labels)
     known = Known(truth, train_labels=train, synthetic=shared.synthetic)
     constants = Constants(params.propensity_a, params.propensity_b) if train is not None else None
-    results = evaluate_scores(
-        scores, known, k=params.k, constants=constants, remove_empty=params.remove_empty,
-        resamples=params.resamples, seed=shared.seed,
-    )  # fmt: skip
+    options = EvaluationOptions(
+        k=params.k, constants=constants, remove_empty=params.remove_empty, resamples=params.resamples, seed=shared.seed
+    )
+    results = evaluate_scores(scores, known, options)
     calibration = assess(chances, truth, params.calibration_k, bins=params.calibration_bins)
     content = dump_json({**unit.model.about(), **results, "calibration": calibration})
     entry = write_entry(folder, f"measured/{unit.model.name}.json", content)
@@ -125,17 +132,19 @@ def measure_model(folder: str, unit: ModelToMeasure, shared: Truth) -> Finished[
 
 
 def join_reports(folder: str, unit: Unit, shared: ReportToJoin) -> Finished[None]:
-    """evaluation.json: all models, one after the other."""
+    """Write evaluation.json with all models."""
     models = [json.loads(files.read_bytes(files.join(folder, path))) for path in shared.reports]
     content = dump_json({"split": shared.split, "synthetic": shared.synthetic, "models": models})
-    return Finished((write_entry(folder, "evaluation/evaluation.json", content),), None)
+    return Finished((write_entry(folder, f"evaluation/{EVALUATION_FILE}", content),), None)
 
 
 def _read_scores(folder: str, paths: Sequence[str], n_labels: int) -> sp.csr_matrix:
+    """The scores of all parts."""
     rows = concatenate([read_part(files.join(folder, path))[1] for path in paths])
     return canonical(to_matrix(rows, n_labels), "scores")
 
 
 def _labels(where: MatrixRef, split: str, n_labels: int) -> sp.csr_matrix:
+    """The labels of a split."""
     stored = open_matrix(where, split)
     return canonical(to_matrix(stored.load(), n_labels), "labels")

@@ -1,4 +1,4 @@
-"""Section `group`: which samples share their labels."""
+"""Section `group` of a pipeline file: which samples share their labels. Holds no rules: those are `grouping`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class GroupParams(Params):
     """Section `group`: which samples share their labels."""
 
     rule: Literal["random", "kmeans", "given"]
-    size: int | None = Field(default=None, ge=1)  # rule random: samples a group
+    size: int | None = Field(default=None, ge=1)  # rule random: samples per group
     depth: int | None = Field(default=None, ge=0)  # rule kmeans: 2**depth groups of samples that look alike
     noise: float | None = Field(default=None, ge=0, le=1e6)  # rule kmeans: 0 (default) homogeneous, above 10 random
-    file: str | None = None  # rule given: one group id a line, or a membership matrix (Y1)
+    file: str | None = None  # rule given: one group id per line, or a membership matrix (Y1)
 
     @model_validator(mode="after")
     def _complete(self) -> GroupParams:
@@ -27,3 +27,8 @@ class GroupParams(Params):
             if option != needs and option not in takes and getattr(self, option) is not None:
                 raise ValueError(f"rule {self.rule} takes no `{option}`")
         return self
+
+    @property
+    def kmeans_noise(self) -> float:
+        """The noise of the rule kmeans; by default none, as in `kmeans_groups`."""
+        return 0.0 if self.noise is None else self.noise

@@ -1,12 +1,17 @@
-"""Stage group: labels of single samples become labels of groups of samples. The rules themselves are `grouping`."""
+"""Stage group: labels of single samples become labels of groups of samples.
+
+Orchestration only: the rules are the room `grouping`, and run at a worker (`work`).
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from xpipe.engine.context import Context
-from xpipe.engine.messages import Unit
+from xpipe.engine.manifest import Artifact
+from xpipe.engine.messages import FileEntry, Unit
 from xpipe.engine.params import canonical_params
 from xpipe.engine.places import input_problem
 from xpipe.engine.stage import Estimate, Outlook, Produced, Stage
@@ -14,10 +19,10 @@ from xpipe.errors import ConfigError, DataError, XpipeError
 from xpipe.ground import files
 from xpipe.stages.group.params import GroupParams
 from xpipe.stages.matrices import entries_of, locate, matrix_about, part_rows, rows_of
-from xpipe.stages.read.stage import check_is_file
 
 
 def preflight(params: GroupParams, outlook: Outlook) -> list[XpipeError]:
+    """What must fail: too many groups, or a group file that is missing or of another length."""
     if params.rule == "kmeans" and "train" in outlook.rows:
         from xpipe.grouping.clustering import check_depth
 
@@ -33,7 +38,7 @@ def preflight(params: GroupParams, outlook: Outlook) -> list[XpipeError]:
 
 
 def _wrong_length(path: str, outlook: Outlook) -> list[XpipeError]:
-    """Why the groups cannot be those of the training rows, where the header of the data says how many these are."""
+    """Why the group file cannot belong to the training rows, where the header of the data says how many there are."""
     if "train" not in outlook.rows:
         return []
     from xpipe.formats import read_membership
@@ -45,7 +50,8 @@ def _wrong_length(path: str, outlook: Outlook) -> list[XpipeError]:
     return []
 
 
-def identity(params: GroupParams, inputs: dict, store: Any) -> dict:
+def identity(params: GroupParams, inputs: dict[str, Artifact], store: Any) -> dict[str, Any]:
+    """The params of the rule; of a group file its digest instead of its path."""
     own = canonical_params(params, leave_out=("file",))
     if params.rule == "random":
         return own
@@ -53,14 +59,17 @@ def identity(params: GroupParams, inputs: dict, store: Any) -> dict:
         from xpipe.grouping.clustering import check_depth
 
         assert params.depth is not None
-        check_depth(rows_of(inputs["labels"], "train"), params.depth)  # `xpipe plan` says it, too
-        return {**own, "noise": params.noise or 0.0}
+        check_depth(rows_of(inputs["labels"], "train"), params.depth)  # so that `xpipe plan` says it, too
+        return {**own, "noise": params.kmeans_noise}
     path = files.local(str(params.file))
+    from xpipe.formats.blocks import check_is_file
+
     check_is_file(path)
     return {**own, "file_digest": store.digest_inputs([path])[path]}
 
 
-def estimate(params: GroupParams, inputs: dict) -> Estimate:
+def estimate(params: GroupParams, inputs: dict[str, Artifact]) -> Estimate:
+    """Rows, and the memory for all labels; the rule kmeans needs all features too."""
     labels = inputs["labels"]
     rows = rows_of(labels, "train")
     memory = 200 * 2**20 + 60 * entries_of(labels, "train")
@@ -70,6 +79,7 @@ def estimate(params: GroupParams, inputs: dict) -> Estimate:
 
 
 def run(context: Context[GroupParams]) -> Produced:
+    """Make membership and group labels in one unit."""
     from xpipe.stages.group import work
 
     labels = context.inputs["labels"]
@@ -87,7 +97,7 @@ def run(context: Context[GroupParams]) -> Produced:
     facts = dataclasses.asdict(made.result)
     widths = {"membership": made.result.groups, "group_labels": labels.about["n_columns"]}
     rows = {"membership": n_samples, "group_labels": made.result.groups}
-    artifacts = {
+    artifacts: dict[str, tuple[Sequence[FileEntry], dict[str, Any]]] = {
         name: (
             [entry for entry in made.files if entry.path.startswith(f"{name}/")],
             matrix_about(widths[name], rows_of_a_part, {"train": rows[name]}),
@@ -97,7 +107,8 @@ def run(context: Context[GroupParams]) -> Produced:
     return Produced(artifacts, {"rows": n_samples, **facts})
 
 
-def describe(summary: dict) -> str:
+def describe(summary: dict[str, Any]) -> str:
+    """One line for the console."""
     size, labels = summary["samples_a_group"], summary["labels_a_group"]
     return f"{summary['groups']:,} groups of {size:.1f} samples, {labels:.1f} labels each"
 

@@ -1,4 +1,7 @@
-"""Groups at a worker: membership (Y1) and group labels (Y2) from the labels of samples. The rules are `grouping`."""
+"""Groups at a worker: membership (Y1) and group labels (Y2) from the labels of samples.
+
+Holds no rules: those are the room `grouping`.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,26 @@ import scipy.sparse as sp
 from xpipe import grouping
 from xpipe.engine.messages import FileEntry, Finished, Unit
 from xpipe.formats import read_membership
-from xpipe.formats.parts import PartedMatrix, slice_rows
+from xpipe.formats.parts import PartedMatrix
 from xpipe.ground import files
-from xpipe.ground.sparse import to_matrix, to_triple
+from xpipe.ground.sparse import to_triple
+from xpipe.ground.sparse_rows import slice_rows
 from xpipe.stages.group.params import GroupParams
-from xpipe.stages.matrices import MatrixRef, open_matrix, write_matrix_part
+from xpipe.stages.matrices import MatrixRef, load_matrix, open_matrix, write_matrix_part
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """What the groups are made of. cuts: rows of each part of the features, which membership follows."""
+    """What the groups are made of.
+
+    features: None unless the rule is kmeans. file_rows: rows of the training file, dropped ones included. part_rows: of
+    one part of the group labels. cuts: rows of each part of the membership, which are those of the labels.
+    """
 
     params: GroupParams
     seed: int
     labels: MatrixRef
-    features: MatrixRef | None  # only the rule kmeans looks at them
+    features: MatrixRef | None
     file_rows: int | None
     part_rows: int
     cuts: tuple[int, ...]
@@ -33,6 +41,8 @@ class Grouping:
 
 @dataclass(frozen=True)
 class GroupFacts:
+    """Sizes of the groups, for people."""
+
     groups: int
     samples_in_no_group: int
     samples_a_group: float
@@ -42,9 +52,9 @@ class GroupFacts:
 
 
 def make_groups(folder: str, unit: Unit, shared: Grouping) -> Finished[GroupFacts]:
-    """Both matrices in one unit."""
+    """Make the groups, and write membership and group labels."""
     stored = open_matrix(shared.labels, "train")
-    Y1, Y2 = _grouped(to_matrix(stored.load(), stored.n_columns), stored, shared)
+    Y1, Y2 = _grouped(load_matrix(shared.labels), stored, shared)
     starts = range(0, Y2.shape[0], shared.part_rows)
     cuts = tuple(min(shared.part_rows, Y2.shape[0] - start) for start in starts) or (0,)
     entries = _write(folder, "membership", Y1, shared.cuts, stored.samples())
@@ -53,6 +63,7 @@ def make_groups(folder: str, unit: Unit, shared: Grouping) -> Finished[GroupFact
 
 
 def _grouped(Y: sp.csr_matrix, stored: PartedMatrix, shared: Grouping) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """(membership, group labels) by the rule of the params."""
     params = shared.params
     if params.rule == "random":
         assert params.size is not None  # checked with the section
@@ -60,9 +71,7 @@ def _grouped(Y: sp.csr_matrix, stored: PartedMatrix, shared: Grouping) -> tuple[
     if params.rule == "kmeans":
         assert shared.features is not None
         assert params.depth is not None
-        features = open_matrix(shared.features, "train")
-        X = to_matrix(features.load(), features.n_columns)
-        return grouping.kmeans_groups(X, Y, params.depth, shared.seed, params.noise or 0.0)
+        return grouping.kmeans_groups(load_matrix(shared.features), Y, params.depth, shared.seed, params.kmeans_noise)
     path = files.local(str(params.file))
     return grouping.given_groups(read_membership(path, samples=stored.samples(), n_rows=shared.file_rows), Y)
 
@@ -70,7 +79,7 @@ def _grouped(Y: sp.csr_matrix, stored: PartedMatrix, shared: Grouping) -> tuple[
 def _write(
     folder: str, name: str, matrix: sp.csr_matrix, cuts: tuple[int, ...], numbers: np.ndarray
 ) -> list[FileEntry]:
-    """The parts of a matrix, `cuts` rows each."""
+    """Write a matrix in parts; cuts: the rows of each part, numbers: the sample or group of each row."""
     triple = to_triple(matrix)
     bounds = np.cumsum([0, *cuts]).tolist()
     return [
@@ -80,6 +89,7 @@ def _write(
 
 
 def _facts(Y1: sp.csr_matrix, Y2: sp.csr_matrix) -> GroupFacts:
+    """Sizes of the groups."""
     n_groups = Y2.shape[0]
     sizes = np.bincount(Y1.indices, minlength=n_groups)
     return GroupFacts(

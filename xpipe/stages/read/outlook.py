@@ -1,6 +1,6 @@
-"""What stage read will give and where it is bound to fail, known from names and headers before any row is read.
+"""What stage read will give, what it needs and where it must fail, from names and headers, before any row is read.
 
-Holds no reading of rows; what a file only shows later is left to the stage itself.
+Holds no reading of rows: what only the rows of a file show is left to the stage itself.
 """
 
 from __future__ import annotations
@@ -9,14 +9,18 @@ import dataclasses
 import os
 from typing import TYPE_CHECKING
 
-from xpipe.engine.stage import Outlook
+from xpipe.engine.stage import Estimate, Outlook
 from xpipe.errors import ConfigError, DataError, XpipeError
 from xpipe.ground import files
+from xpipe.stages.read.identity import used_files
 from xpipe.stages.read.params import DataParams, has_files, layout_of
 
 if TYPE_CHECKING:
+    from xpipe.engine.manifest import Artifact
     from xpipe.formats.layout import Layout
     from xpipe.formats.source import TextSource
+
+WORKER_BYTES = 220 * 2**20  # a worker process with numpy, Arrow and compiled kernels, before it holds a row
 
 
 def foresee(params: DataParams, outlook: Outlook) -> Outlook:
@@ -37,18 +41,19 @@ def foresee(params: DataParams, outlook: Outlook) -> Outlook:
 
 
 def _foresee_stand_in(params: DataParams, outlook: Outlook) -> Outlook:
-    from xpipe.synth.stand_in import spec_of
+    """The outlook of a stand-in, from the catalog."""
+    from xpipe.synth import spec_of
 
     try:
         spec = spec_of(str(params.name))
     except ConfigError:
-        return outlook  # `preflight` tells it
+        return outlook  # `preflight` reports it
     rows = {split: spec.rows(split) for split in ("train", "test", "dev") if spec.rows(split)}
     return dataclasses.replace(outlook, splits=tuple(rows), labelled=tuple(rows), rows=rows, n_labels=spec.n_labels)
 
 
 def _from_headers(params: DataParams, layout: Layout) -> tuple[dict[str, int], list[int]]:
-    """(most rows by split, numbers of labels), as far as headers and parameters say."""
+    """(rows by split, numbers of labels), as far as headers and parameters say; rows may turn out fewer."""
     if layout.format == "parquet":
         from xpipe.formats.parquet import read_about
 
@@ -72,7 +77,7 @@ def _from_headers(params: DataParams, layout: Layout) -> tuple[dict[str, int], l
 
 
 def _header(path: str, kind: str) -> TextSource | None:
-    """The text file as its header describes it; None where there is none to believe."""
+    """The text file as its header describes it; None where there is no header that can be read."""
     from xpipe.formats.text import open_text
 
     if files.is_local(path) and not os.path.isfile(path):
@@ -83,8 +88,29 @@ def _header(path: str, kind: str) -> TextSource | None:
         return None
 
 
+def estimate(params: DataParams, inputs: dict[str, Artifact]) -> Estimate:
+    """Rows from the headers. Memory from the bytes of a part, or of a whole file where the format has no ranges."""
+    from xpipe.formats.matrix_formats import matrix_format_of
+
+    layout = layout_of(params, inputs)
+    rows, whole, part = 0, 0, 0
+    for file in used_files(layout):
+        if file.role == "emitted":
+            continue
+        size = files.size(file.path)
+        if matrix_format_of(file.path) is not None:
+            whole += 3 * size
+        elif file.role in ("samples", "features"):
+            kind = "xmc" if layout.format == "xmc" else "sparse"
+            source = _header(file.path, kind) if params.header else None
+            found = source.n_rows if source is not None else None
+            rows += found or 0
+            part = max(part, size * params.part_rows // found if found else size)
+    return Estimate(rows or None, WORKER_BYTES + whole + 3 * part)
+
+
 def preflight(params: DataParams, outlook: Outlook) -> list[XpipeError]:
-    """What is bound to fail while the data is read."""
+    """What must fail while the data is read."""
     problems = _name_problem(params)
     if params.if_missing == "synthesize" and not has_files(params):
         return problems
@@ -99,9 +125,10 @@ def preflight(params: DataParams, outlook: Outlook) -> list[XpipeError]:
 
 
 def _name_problem(params: DataParams) -> list[XpipeError]:
+    """A name that is not in the catalog."""
     if params.name is None:
         return []
-    from xpipe.synth.stand_in import spec_of
+    from xpipe.synth import spec_of
 
     try:
         spec_of(params.name)
@@ -111,6 +138,7 @@ def _name_problem(params: DataParams) -> list[XpipeError]:
 
 
 def _training_problem(layout: Layout) -> list[XpipeError]:
+    """Data without training rows."""
     if "train" in layout.splits:
         return []
     return [
@@ -118,12 +146,13 @@ def _training_problem(layout: Layout) -> list[XpipeError]:
             "the data has no training rows",
             where=layout.folder,
             why="it has " + (", ".join(layout.splits) or "no split"),
-            fix="name the file with the training rows train.txt, or as the README's table of formats says",
+            fix="name the file with the training rows train.txt, or as the table in docs/guides/formats.md says",
         )
     ]
 
 
 def _hidden_labels_problem(params: DataParams, layout: Layout) -> list[XpipeError]:
+    """Labels to be hidden in data that has labels of groups."""
     train = layout.splits.get("train")
     if not params.hide_labels or train is None or train.group_labels is None:
         return []
@@ -137,6 +166,7 @@ def _hidden_labels_problem(params: DataParams, layout: Layout) -> list[XpipeErro
 
 
 def _split_base_problem(params: DataParams, layout: Layout) -> list[XpipeError]:
+    """Index split files of which nobody says how they count."""
     if params.split_base is not None or not any(split.rows for split in layout.splits.values()):
         return []
     return [
@@ -150,6 +180,7 @@ def _split_base_problem(params: DataParams, layout: Layout) -> list[XpipeError]:
 
 
 def _width_problem(params: DataParams, layout: Layout) -> list[XpipeError]:
+    """Files without a header of which nobody says how wide they are."""
     headerless = layout.format == "svmlight" or (layout.format == "xmc" and not params.header)
     missing = [f"data.{name}" for name in ("n_features", "n_labels") if getattr(params, name) is None]
     if not headerless or not missing:
@@ -165,9 +196,9 @@ def _width_problem(params: DataParams, layout: Layout) -> list[XpipeError]:
 
 
 def split_problem(section: str, split: str, outlook: Outlook, *, grouped_train: bool = False) -> list[XpipeError]:
-    """Why a stage cannot work on a split with labels; an empty list where it can, or where that is not known yet.
+    """Why a stage cannot work on a split with labels. Empty where it can, or where that is not known yet.
 
-    grouped_train: training labels that come from groups will do.
+    grouped_train: training labels that come from groups are enough.
     """
     have = list(outlook.labelled or ())
     if outlook.splits is None or split in have or (grouped_train and split == "train" and "train" in outlook.splits):

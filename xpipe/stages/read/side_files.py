@@ -1,6 +1,6 @@
-"""What comes with the rows: names of labels and features, filter pairs, group labels, the list of rejected rows.
+"""Files beside the rows: names of labels and features, filter pairs, group labels, the list of rejected rows.
 
-Runs at a worker, one small unit each.
+Holds no rows of samples. Each function is one small unit at a worker.
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ import io
 import json
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xpipe.engine.messages import Finished, Unit, write_entry
 from xpipe.errors import DataError
 from xpipe.formats.fitting import filters_beside, names_beside
-from xpipe.formats.parts import slice_rows
 from xpipe.formats.rows import MOST_REJECTS
 from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json
 from xpipe.stages.arrays import write_array
+from xpipe.stages.emitted_paths import REJECTS_FILE
 from xpipe.stages.matrices import write_matrix_part
 from xpipe.stages.read.work import ScannedData, cut_rows, read_rows, rejected_path
 
@@ -47,7 +46,7 @@ def write_names(folder: str, unit: Unit, shared: ScannedData) -> Finished[None]:
     """names/labels.json and names/features.json (lists), names/filter-SPLIT.npy (pairs of input row and label)."""
     layout, shape = shared.reading.layout, shared.shape
     entries = []
-    for name, names in names_beside(layout.folder, layout, shape).items():
+    for name, names in names_beside(layout, shape).items():
         entries.append(write_entry(folder, f"names/{name}.json", dump_json(names.names)))
     for split, split_files in layout.splits.items():
         pairs = filters_beside(layout.folder, split_files, shape.rows[split], shape.n_labels)
@@ -57,19 +56,20 @@ def write_names(folder: str, unit: Unit, shared: ScannedData) -> Finished[None]:
 
 
 def write_group_labels(folder: str, unit: Unit, shared: ScannedData) -> Finished[None]:
-    """Y2, cut into parts of groups. Its rows are groups, so a bad one cannot be dropped."""
-    file = next(file for file in shared.files if file.role == "group_labels")
+    """The group labels (Y2), cut into parts of groups. A bad row is an error: dropping it would renumber the groups."""
+    scanned = next(each for each in shared.files if each.file.role == "group_labels")
     entries = []
-    for groups in cut_rows(file.rows, shared.reading.params.part_rows):
-        read = read_rows(folder, file, groups, shared.reading, on_bad_row="error")
-        triple = slice_rows(read.matrices["group_labels"], 0, groups.count)
-        numbers = np.arange(groups.start, groups.stop)
-        entries.append(write_matrix_part(folder, "group_labels", file.split, groups.index, numbers, triple))
+    for groups in cut_rows(scanned.size.rows, shared.reading.params.part_rows):
+        read = read_rows(folder, scanned, groups, shared.reading)
+        labels = read.matrices["group_labels"]
+        entries.append(
+            write_matrix_part(folder, "group_labels", scanned.file.split, groups.index, read.samples, labels)
+        )
     return Finished(tuple(entries), None)
 
 
 def write_rejects(folder: str, unit: RejectLists, shared: ScannedData) -> Finished[None]:
-    """rejects.parquet: every dropped row with its file, line, token and reason; there even when nothing was dropped."""
+    """rejects.parquet: every dropped row with its file, line, token and reason. Written even if no row was dropped."""
     rejects = []
     for part in unit.parts:
         path = files.join(folder, rejected_path(part))
@@ -82,4 +82,4 @@ def write_rejects(folder: str, unit: RejectLists, shared: ScannedData) -> Finish
             )  # fmt: skip
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rejects, schema=REJECTS_SCHEMA), sink)
-    return Finished((write_entry(folder, "rejects/rejects.parquet", sink.getvalue()),), None)
+    return Finished((write_entry(folder, f"rejects/{REJECTS_FILE}", sink.getvalue()),), None)

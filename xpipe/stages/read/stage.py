@@ -1,170 +1,97 @@
 """Stage read: files of any known format become parts of features, labels, membership and group labels.
 
-Orchestration only: files are told apart by `formats.layout`; workers read them with `scanning`, `work`, `side_files`.
+Orchestration only: `formats.layout` recognises the files, and workers read them (`scanning`, `work`, `side_files`).
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from xpipe.engine.context import Context
-from xpipe.engine.messages import FileEntry, Unit
-from xpipe.engine.params import canonical_params
+from xpipe.engine.messages import FileEntry, Finished, Unit
 from xpipe.engine.sources import state_of
-from xpipe.engine.stage import Estimate, Produced, Stage
+from xpipe.engine.stage import Produced, Stage
 from xpipe.errors import ConfigError
 from xpipe.ground import files
+from xpipe.stages.emitted_paths import REJECTS_FILE
 from xpipe.stages.matrices import matrix_about
-from xpipe.stages.read.outlook import foresee, preflight
-from xpipe.stages.read.params import DataParams, has_files, layout_of
+from xpipe.stages.read.identity import identity, provides, used_files
+from xpipe.stages.read.outlook import estimate, foresee, preflight
+from xpipe.stages.read.params import DataParams, layout_of
 
 if TYPE_CHECKING:
     from xpipe.formats.fitting import Shape
     from xpipe.formats.layout import Layout
-    from xpipe.stages.read.scanning import InputFile, ScannedFile
-    from xpipe.stages.read.work import PartCounts
-
-WORKER_BYTES = 220 * 2**20  # a worker process with numpy, Arrow and compiled kernels, before it holds a row
-
-
-def provides(params: DataParams) -> tuple[str, ...]:
-    if not has_files(params) and params.if_missing == "synthesize":
-        return ("features", "labels", "names")
-    splits = layout_of(params, {}).splits
-    grouped = "train" in splits and splits["train"].group_labels is not None
-    others = [split for name, split in splits.items() if name != "train"]
-    held_out = ("held_out_labels",) if any(split.samples or split.labels for split in others) else ()
-    labels = ("membership", "group_labels", *held_out) if grouped else ("labels",)
-    return ("features", *labels, "names", *(("rejects",) if params.on_bad_row == "drop" else ()))
-
-
-def identity(params: DataParams, inputs: dict, store: Any) -> dict:
-    layout = layout_of(params, inputs)
-    # a file's name tells its format, so the same bytes under another name may be another matrix
-    reading = {**canonical_params(params, leave_out=("name", "dir", "if_missing")), "format": layout.format}
-    if "source" in inputs:
-        return reading
-    roles = {f"{split}.{role}": path for split, role, path in role_files(layout)}
-    if layout.format == "parquet":  # what dataset.json says of its parts is a claim: their own bytes make the key
-        from xpipe.formats.emitted import list_parts
-
-        roles["dataset"] = files.join(layout.folder, "dataset.json")
-        parts = {part.path: part for split in layout.splits for part in list_parts(layout.folder, split)}
-        roles |= {path.removeprefix(layout.folder): path for path in parts}
-    for path in roles.values():
-        check_is_file(path)
-    if params.on_bad_row == "drop":  # rejects.parquet names the files
-        reading["names"] = {role: files.basename(path) for role, path in roles.items()}
-    digests = store.digest_inputs(roles.values())
-    return {**reading, "digests": {role: digests[path] for role, path in roles.items()}, "synthetic": layout.synthetic}
-
-
-def check_is_file(path: str) -> None:
-    """Raise DataError at once for a folder, FIFO, socket or device, and for what is not there."""
-    from xpipe.formats.blocks import open_stream
-
-    with open_stream(path):
-        pass
-
-
-def role_files(layout: Layout) -> Iterator[tuple[str, str, str]]:
-    """(split, role, path) of every file that goes into the artifacts."""
-    for name in ("label_names", "feature_names"):
-        if getattr(layout, name):
-            yield "all", name, files.join(layout.folder, getattr(layout, name))
-    for split, split_files in layout.splits.items():
-        for role, name in dataclasses.asdict(split_files).items():
-            grouped_by_ids = role != "group_ids" or split_files.group_labels
-            if name and grouped_by_ids and layout.format != "parquet":
-                yield split, role, files.join(layout.folder, name)
-
-
-def estimate(params: DataParams, inputs: dict) -> Estimate:
-    """Rows from the headers; memory from the bytes of a part, or of a whole file where the format has no ranges."""
-    layout = layout_of(params, inputs)
-    rows, whole, part = 0, 0, 0
-    for _, role, path in role_files(layout):
-        size = files.size(path)
-        if path.endswith((".npz", ".parquet")):
-            whole += 3 * size
-        elif role in ("samples", "features"):
-            found = promised_rows(path, "xmc" if layout.format == "xmc" else "sparse", params)
-            rows += found or 0
-            part = max(part, size * params.part_rows // found if found else size)
-    return Estimate(rows or None, WORKER_BYTES + whole + 3 * part)
-
-
-def promised_rows(path: str, kind: str, params: DataParams) -> int | None:
-    """The row count of a header, None where there is none to believe."""
-    from xpipe.errors import DataError
-    from xpipe.formats.text import open_text
-
-    try:
-        return open_text(path, kind, header=True).n_rows if params.header else None
-    except DataError:
-        return None
+    from xpipe.stages.read.scanning import FileToScan, ScannedFile
+    from xpipe.stages.read.work import PartCounts, ScannedData
 
 
 def run(context: Context[DataParams]) -> Produced:
-    from xpipe.stages.read import scanning, side_files, work
+    """Scan the files, check that they fit each other, read their rows, and write what stands beside the rows."""
+    from xpipe.stages.read import work
 
-    params = context.params
-    layout = layout_of(params, context.inputs)
-    reading = scanning.Reading(layout, params, state_of(context.sources))
-    inputs = files_to_scan(layout)
-    scans = context.map("scan", scanning.scan_file, inputs, reading, one_unit_per_task=True)
-    scanned = tuple(scan.result for scan in scans)
-    shape = check_fit(layout, scanned)
-    check_hidden_labels(params, shape)
-    data = work.ScannedData(reading, scanned, shape)
-    units = [unit for split in layout.splits for unit in work.parts_of(split, shape.rows[split], params.part_rows)]
-    parts = context.map("rows", work.read_part, units, data, bytes_per_row=memory_per_row(inputs, shape))
-    beside = context.map("beside", side_files.write_names, [Unit("names", 0)], data)
-    if shape.n_groups is not None:
-        beside += context.map("beside", side_files.write_group_labels, [Unit("group_labels", 0)], data)
-    if params.on_bad_row == "drop":
-        lists = side_files.RejectLists("rejects", 0, tuple(unit.name for unit in units))
-        beside += context.map("beside", side_files.write_rejects, [lists], data)
+    data = scan(context)
+    layout, shape = data.reading.layout, data.shape
+    units = [
+        unit for split in layout.splits for unit in work.parts_of(split, shape.rows[split], context.params.part_rows)
+    ]
+    parts = context.map("rows", work.read_part, units, data, bytes_per_row=memory_per_row(data))
+    beside = write_side_files(context, data, [unit.name for unit in units])
     written = [entry for part in parts for entry in part.files] + [entry for one in beside for entry in one.files]
-    if params.name and not layout.synthetic:
-        warn_if_another_dataset(context, params.name, shape)
+    if context.params.name and not layout.synthetic:
+        warn_if_another_dataset(context, context.params.name, shape)
     return Produced(
-        artifacts_of(layout, params, shape, written),
+        artifacts_of(layout, context.params, shape, written),
         summary_of(layout, shape, kept_rows(layout, written, "features"), [part.result for part in parts]),
     )
 
 
-def files_to_scan(layout: Layout) -> list[InputFile]:
-    """Every file with rows; an emitted dataset is scanned by split."""
-    from xpipe.stages.read.scanning import InputFile
+def scan(context: Context[DataParams]) -> ScannedData:
+    """Size of every file, and the shape on which they agree."""
+    from xpipe.stages.read import scanning, work
 
-    if layout.format == "parquet":
-        return [InputFile(f"{split}-emitted", 0, split, "emitted", layout.folder) for split in layout.splits]
-    with_rows = ("samples", "features", "labels", "membership", "group_ids", "group_labels")
-    return [
-        InputFile(f"{split}-{role}", 0, split, role, path)
-        for split, role, path in role_files(layout)
-        if role in with_rows
-    ]
+    layout = layout_of(context.params, context.inputs)
+    reading = scanning.Reading(layout, context.params, state_of(context.sources))
+    scans = context.map("scan", scanning.scan_file, files_to_scan(layout), reading, one_unit_per_task=True)
+    scanned = tuple(one.result for one in scans)
+    shape = check_fit(layout, scanned)
+    check_hidden_labels(context.params, shape)
+    return work.ScannedData(reading, scanned, shape)
+
+
+def write_side_files(context: Context[DataParams], data: ScannedData, parts: list[str]) -> list[Finished[None]]:
+    """Names, group labels and the list of rejected rows; parts: the names of the units that read rows."""
+    from xpipe.stages.read import side_files
+
+    beside = context.map("beside", side_files.write_names, [Unit("names", 0)], data)
+    if data.shape.n_groups is not None:
+        beside += context.map("beside", side_files.write_group_labels, [Unit("group_labels", 0)], data)
+    if context.params.on_bad_row == "drop":
+        lists = side_files.RejectLists("rejects", 0, tuple(parts))
+        beside += context.map("beside", side_files.write_rejects, [lists], data)
+    return beside
+
+
+def files_to_scan(layout: Layout) -> list[FileToScan]:
+    """One unit per file with rows."""
+    from xpipe.formats.reading import WITH_ROWS
+    from xpipe.stages.read.scanning import FileToScan
+
+    return [FileToScan(file.name, 0, file) for file in used_files(layout) if file.role in WITH_ROWS]
 
 
 def check_fit(layout: Layout, scanned: Sequence[ScannedFile]) -> Shape:
     """Rows and widths of all files together; raises DataError where they do not fit each other."""
     from xpipe.formats.fitting import check_trainable, fit_together
 
-    sizes: dict[str, dict[str, Any]] = {}
-    for file in scanned:
-        mode = "ids" if file.access == "ids" else None
-        facts = {"mode": mode, "rows": file.rows, "columns": file.columns, "labels": file.labels}
-        sizes[f"{file.split}-{file.role}"] = facts
-    shape = fit_together(layout.folder, sizes)
+    shape = fit_together(layout.folder, [each.size for each in scanned])
     check_trainable(layout.folder, shape)
     return shape
 
 
 def check_hidden_labels(params: DataParams, shape: Shape) -> None:
+    """Raise ConfigError where labels are to be hidden and the data has labels of groups."""
     if params.hide_labels and shape.n_groups is not None:
         raise ConfigError(
             "data.hide_labels needs data with labels of samples", why="this data has labels of groups (Y2)",
@@ -172,12 +99,15 @@ def check_hidden_labels(params: DataParams, shape: Shape) -> None:
         )  # fmt: skip
 
 
-def memory_per_row(inputs: Sequence[InputFile], shape: Shape) -> float:
-    text = sum(files.size(file.path) for file in inputs if file.role in ("samples", "features", "labels"))
-    return 3.0 * text / max(1, sum(shape.rows.values()))
+def memory_per_row(data: ScannedData) -> float:
+    """Bytes of one row while it is read, from the sizes of the text files."""
+    in_rows = ("samples", "features", "labels")
+    text = sum(files.size(each.file.path) for each in data.files if each.file.role in in_rows)
+    return 3.0 * text / max(1, sum(data.shape.rows.values()))
 
 
 def files_of(written: Sequence[FileEntry], artifact: str) -> list[FileEntry]:
+    """The files of one artifact."""
     return [entry for entry in written if entry.path.startswith(artifact + "/")]
 
 
@@ -190,12 +120,12 @@ def kept_rows(layout: Layout, written: Sequence[FileEntry], artifact: str) -> di
 
 def artifacts_of(
     layout: Layout, params: DataParams, shape: Shape, written: Sequence[FileEntry]
-) -> dict[str, tuple[Sequence[FileEntry], dict]]:
+) -> dict[str, tuple[Sequence[FileEntry], dict[str, Any]]]:
     """The files of each artifact, and its facts."""
     widths = {"features": shape.n_features, "labels": shape.n_labels, "held_out_labels": shape.n_labels}
     if shape.n_groups is not None:
         widths |= {"membership": shape.n_groups, "group_labels": shape.n_labels}
-    artifacts: dict[str, tuple[Sequence[FileEntry], dict]] = {}
+    artifacts: dict[str, tuple[Sequence[FileEntry], dict[str, Any]]] = {}
     for name, width in widths.items():
         entries = files_of(written, name)
         if not entries:
@@ -212,10 +142,10 @@ def artifacts_of(
     return artifacts
 
 
-def summary_of(layout: Layout, shape: Shape, rows: dict[str, int], parts: Sequence[PartCounts]) -> dict:
-    """What people see of the data; `rows` are those kept of each split."""
+def summary_of(layout: Layout, shape: Shape, rows: dict[str, int], parts: Sequence[PartCounts]) -> dict[str, Any]:
+    """The summary for people; `rows` are those kept of each split."""
     kept = sum(rows.values())
-    summary = {
+    summary: dict[str, Any] = {
         "rows": kept,
         "splits": rows,
         "n_features": shape.n_features,
@@ -234,21 +164,23 @@ def summary_of(layout: Layout, shape: Shape, rows: dict[str, int], parts: Sequen
 
 
 def spoken_format(layout: Layout) -> str:
-    from xpipe.formats.layout import FORMATS
+    """The format and the splits, for people."""
+    from xpipe.formats.file_names import formats
 
-    return f"{FORMATS[layout.format]}: {', '.join(layout.splits)}"
+    return f"{formats()[layout.format]}: {', '.join(layout.splits)}"
 
 
-def describe(summary: dict) -> str:
+def describe(summary: dict[str, Any]) -> str:
+    """One line for the console."""
     return (
         f"{summary['n_features']:,} features, {summary['n_labels']:,} labels; "
-        f"{summary['features_a_row']:.1f} features and {summary['labels_a_row']:.2f} labels a row"
+        f"{summary['features_a_row']:.1f} features and {summary['labels_a_row']:.2f} labels per row"
         + (f"; {summary['rejected']:,} bad rows dropped" if summary.get("rejected") else "")
     )
 
 
 def warn_if_another_dataset(context: Context[DataParams], name: str, shape: Shape) -> None:
-    """Real files under a catalog's name should have its published shape."""
+    """Warn where real files have the name of a catalog's dataset, but not its published shape."""
     from xpipe.formats.catalog import PUBLISHED, plain_name
 
     published = next((known for known in PUBLISHED.values() if plain_name(known.name) == plain_name(name)), None)
@@ -263,6 +195,7 @@ def warn_if_another_dataset(context: Context[DataParams], name: str, shape: Shap
 
 
 def compile_kernels() -> None:
+    """Compile the parser before the first row is read."""
     from xpipe.formats.text import compile_kernels
 
     compile_kernels()
@@ -277,7 +210,9 @@ READ = Stage(
     params=DataParams,
     run=run,
     exports=("rejects",),
+    outputs=(REJECTS_FILE,),
     provides=provides,
+    input_folders=lambda params: {"data.dir": params.dir} if params.dir is not None else {},
     foresee=foresee,
     preflight=preflight,
     identity=identity,

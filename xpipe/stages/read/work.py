@@ -1,36 +1,37 @@
-"""Rows of input files, one part at a time, at a worker: parsed by byte range, fitted together, written as parts.
+"""Rows of input files at a worker, one part at a time: read from every file, fitted together, written as parts.
 
-Parsing is `formats`.
+Holds no rules of reading: those are `formats.reading`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from xpipe.engine.messages import Finished, Unit, write_entry
 from xpipe.formats.fitting import Shape
-from xpipe.formats.parts import slice_rows, take_rows
-from xpipe.formats.source import Reject
+from xpipe.formats.reading import (
+    FileRows,
+    choose_rows,
+    keep_rows,
+    on_bad_row_of,
+    rows_in_all,
+    rows_of_matrices,
+    rows_of_text,
+)
+from xpipe.formats.source import Rows
+from xpipe.formats.text import parse_range
 from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json
 from xpipe.ground.seeding import permutation
-from xpipe.ground.sparse import Triple, to_triple, without_columns
+from xpipe.ground.sparse import Triple
+from xpipe.ground.sparse_rows import without_columns
 from xpipe.stages.matrices import write_matrix_part
-from xpipe.stages.read.loading import (
-    load_chosen_rows,
-    load_emitted,
-    load_group_ids,
-    load_matrix,
-    load_offsets,
-    parse_whole_text,
-)
-from xpipe.stages.read.scanning import ByteRanges, ChosenRows, Reading, ScannedFile
+from xpipe.stages.read.loading import load_chosen_rows, load_matrices, load_offsets, parse_whole_text
+from xpipe.stages.read.scanning import Reading, ScannedFile, ScannedText
 
 
 @dataclass(frozen=True)
@@ -65,21 +66,13 @@ class Part(Unit):
 
 @dataclass(frozen=True)
 class PartCounts:
-    """What is in a part: entries of the matrices, empty rows, and rows that were left out."""
+    """What is in a part: entries of its matrices, rows without entries, and rows that were left out."""
 
     features: int
     labels: int
     rows_without_features: int
     rows_without_labels: int
     rejected: int
-
-
-class FileRows(NamedTuple):
-    """What one file gives for a part: matrices by name, row numbers kept, and rejected rows with the file's name."""
-
-    matrices: dict[str, Triple]
-    samples: np.ndarray
-    rejects: list[tuple[str, Reject]]
 
 
 def cut_rows(n_rows: int, part_rows: int) -> list[RowRange]:
@@ -89,18 +82,16 @@ def cut_rows(n_rows: int, part_rows: int) -> list[RowRange]:
 
 
 def parts_of(split: str, n_rows: int, part_rows: int) -> list[Part]:
+    """The units that read a split."""
     return [Part(f"{split}-{rows.index:05d}", rows.count, split, rows) for rows in cut_rows(n_rows, part_rows)]
 
 
 def read_part(folder: str, unit: Part, shared: ScannedData) -> Finished[PartCounts]:
-    """Read one part from every file of its split, keep the rows all of them have, and write the artifacts' parts."""
-    reading, split, rows = shared.reading, unit.split, unit.rows
-    found = [
-        read_rows(folder, file, rows, reading, reading.params.on_bad_row)
-        for file in shared.files
-        if file.split == split and file.role != "group_labels"
-    ]
-    kept = reduce(_common_rows, [one.samples for one in found])
+    """Read one part from every file of its split, keep the rows that all files have, and write them."""
+    split, rows = unit.split, unit.rows
+    read = [each for each in shared.files if each.file.split == split and each.file.role != "group_labels"]
+    found = [read_rows(folder, each, rows, shared.reading) for each in read]
+    kept = rows_in_all(found)
     entries = []
     filled: dict[str, int] = {}  # entries of each matrix
     empty: dict[str, int] = {}  # rows without any
@@ -109,9 +100,8 @@ def read_part(folder: str, unit: Part, shared: ScannedData) -> Finished[PartCoun
         entries.append(write_matrix_part(folder, artifact, split, rows.index, kept, triple))
         filled[name] = len(triple.indices)
         empty[name] = int((np.diff(triple.indptr) == 0).sum())
-    rejects = sorted((reject for one in found for reject in one.rejects), key=lambda reject: (reject[1].row, reject[0]))
-    if rejects:
-        listed = [{"file": name, **reject._asdict()} for name, reject in rejects]
+    listed = _listed_rejects(read, found)
+    if listed:
         entries.append(write_entry(folder, rejected_path(unit.name), dump_json(listed)))
     counts = PartCounts(
         features=filled.get("features", 0),
@@ -128,25 +118,30 @@ def rejected_path(part: str) -> str:
     return f"rejected/{part}.json"
 
 
-def _common_rows(some: np.ndarray, others: np.ndarray) -> np.ndarray:
-    return np.intersect1d(some, others, assume_unique=True)
+def _listed_rejects(read: list[ScannedFile], found: list[FileRows]) -> list[dict[str, Any]]:
+    """The rejected rows with the names of their files, in the order of the rows."""
+    rejects = [
+        (files.basename(each.file.path), reject)
+        for each, rows in zip(read, found, strict=True)
+        for reject in rows.rejects
+    ]
+    rejects.sort(key=lambda named: (named[1].row, named[0]))
+    return [{"file": name, **reject._asdict()} for name, reject in rejects]
 
 
 def _kept_matrices(
     found: list[FileRows], kept: np.ndarray, split: str, data: ScannedData
 ) -> Iterator[tuple[str, Triple]]:
-    """(name, rows that every file has) of each matrix; labels of samples only where the split has none of groups."""
-    grouped = any(file.split == split and file.role == "group_labels" for file in data.files)
+    """(name, rows that every file has) of each matrix. Labels of samples only where the split has none of groups."""
+    grouped = any(each.file.split == split and each.file.role == "group_labels" for each in data.files)
     hide = data.reading.params.hide_labels
-    for one in found:
-        has_only_kept = len(kept) == len(one.samples)
-        for name, whole in one.matrices.items():
-            if name == "labels" and grouped:
-                continue
-            triple = whole if has_only_kept else take_rows(whole, np.searchsorted(one.samples, kept))
-            if name == "labels" and hide:
-                triple = without_columns(triple, hidden_labels(data.shape.n_labels, hide))
-            yield name, triple
+    for rows in found:
+        for name, triple in keep_rows(rows, kept).items():
+            if name != "labels":
+                yield name, triple
+            elif not grouped:
+                hidden = hidden_labels(data.shape.n_labels, hide) if hide else None
+                yield name, triple if hidden is None else without_columns(triple, hidden)
 
 
 def hidden_labels(n_labels: int, share: float) -> np.ndarray:
@@ -154,56 +149,21 @@ def hidden_labels(n_labels: int, share: float) -> np.ndarray:
     return permutation(n_labels, 0, "read", "hidden labels")[: round(share * n_labels)]
 
 
-def read_rows(folder: str, file: ScannedFile, rows: RowRange, reading: Reading, on_bad_row: str) -> FileRows:
+def read_rows(folder: str, scanned: ScannedFile, rows: RowRange, reading: Reading) -> FileRows:
     """The rows of a part from one file."""
-    if isinstance(file.access, ByteRanges):
-        return _parse_part(folder, file, file.access, rows, reading.state, on_bad_row)
-    if isinstance(file.access, ChosenRows):
-        return _take_chosen(file, file.access, rows, reading, on_bad_row)
-    samples = np.arange(rows.start, rows.stop)
-    if file.access == "emitted":
-        features, labels = load_emitted(file.path, file.split, reading.state)
-        return FileRows({"features": _slice(features, rows), "labels": _slice(labels, rows)}, samples, [])
-    load = load_matrix if file.access == "matrix" else load_group_ids
-    name = "membership" if file.role == "group_ids" else file.role
-    return FileRows({name: _slice(load(file.path, reading.state), rows)}, samples, [])
+    file, text = scanned.file, scanned.text
+    if text is None:
+        return rows_of_matrices(load_matrices(file, scanned.access, reading.state), rows.start, rows.stop)
+    on_bad_row = on_bad_row_of(file, reading.options)
+    if file.chosen is None:
+        return rows_of_text(file, _parse_part(folder, text, rows, reading.state, on_bad_row))
+    whole = parse_whole_text(text.source, on_bad_row, reading.state)  # once per worker: rows come in any order
+    chosen = load_chosen_rows(file, reading.options, text.n_rows, reading.state)
+    return choose_rows(rows_of_text(file, whole), chosen[rows.start : rows.stop], rows.start)
 
 
-def _parse_part(
-    folder: str, file: ScannedFile, access: ByteRanges, rows: RowRange, state: str, on_bad_row: str
-) -> FileRows:
-    from xpipe.formats.text import parse_range
-
-    offsets = load_offsets(folder, access.offsets, state)
+def _parse_part(folder: str, text: ScannedText, rows: RowRange, state: str, on_bad_row: str) -> Rows:
+    """The rows of one part of a text file, by its byte range."""
+    offsets = load_offsets(folder, text.offsets, state)
     begin, end = int(offsets[rows.index]), int(offsets[rows.index + 1 if rows.count else -1])
-    parsed = parse_range(access.source, begin, end, rows.start, on_bad_row=on_bad_row)
-    matrices = {"features" if file.role == "samples" else file.role: parsed.features}
-    if parsed.labels is not None:
-        matrices["labels"] = parsed.labels
-    return FileRows(matrices, parsed.samples, _with_file_name(file, parsed.rejects))
-
-
-def _take_chosen(file: ScannedFile, access: ChosenRows, rows: RowRange, reading: Reading, on_bad_row: str) -> FileRows:
-    """Rows named by an index split file; each worker parses the data file once."""
-    parsed = parse_whole_text(access.source, on_bad_row, reading.state)
-    assert parsed.labels is not None, "index splits choose rows of files with features and labels"
-    all_chosen = load_chosen_rows(access.chosen, reading.params.split_base, access.file_rows, reading.state)
-    chosen = all_chosen[rows.start : rows.stop]
-    place = np.searchsorted(parsed.samples, chosen)
-    last = len(parsed.samples) - 1
-    there = (place <= last) & (parsed.samples[np.minimum(place, last)] == chosen)
-    matrices = {
-        "features": take_rows(parsed.features, place[there]),
-        "labels": take_rows(parsed.labels, place[there]),
-    }
-    wanted = set(chosen.tolist())
-    rejects = [reject for reject in parsed.rejects if reject.row in wanted]
-    return FileRows(matrices, np.arange(rows.start, rows.stop)[there], _with_file_name(file, rejects))
-
-
-def _with_file_name(file: ScannedFile, rejects: list[Reject]) -> list[tuple[str, Reject]]:
-    return [(files.basename(file.path), reject) for reject in rejects]
-
-
-def _slice(matrix: sp.csr_matrix, rows: RowRange) -> Triple:
-    return slice_rows(to_triple(matrix), rows.start, rows.stop)
+    return parse_range(text.source, begin, end, rows.start, on_bad_row=on_bad_row)

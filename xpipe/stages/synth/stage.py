@@ -1,4 +1,7 @@
-"""Stage synth: writes a stand-in where a dataset's real files are missing. The generator itself is `xpipe.synth`."""
+"""Stage synth: writes a stand-in where the files of a dataset are missing.
+
+Holds orchestration only: what a worker does is in `work`, the generator is `xpipe.synth`.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,27 @@ from xpipe.stages.read.params import DataParams, has_files
 
 
 def is_needed(params: DataParams) -> bool:
+    """Whether the files are missing and a stand-in is asked for."""
     return params.if_missing == "synthesize" and not has_files(params)
 
 
-def identity(params: DataParams, inputs: dict, store: Any) -> dict:
+def identity(params: DataParams, inputs: dict[str, Any], store: Any) -> dict[str, Any]:
+    """The name of the stand-in and the version of its generator."""
     from xpipe.synth import SYNTH_VERSION
 
-    reading = set(DataParams.model_fields) - {"name"}  # how files are read changes nothing about what is in them
+    reading = set(DataParams.model_fields) - {"name"}  # options of reading do not change the files
     return {**canonical_params(params, leave_out=reading), "synth_version": SYNTH_VERSION}
 
 
-def estimate(params: DataParams, inputs: dict) -> Estimate:
+def estimate(params: DataParams, inputs: dict[str, Any]) -> Estimate:
+    """Rows to make, and the memory of one piece."""
     from xpipe.synth import plan_pieces
 
     return Estimate(sum(piece.n_rows for piece in plan_pieces(str(params.name))), 512 * 2**20)
 
 
 def run(context: Context[DataParams]) -> Produced:
+    """Write the pieces on the cluster, then join them to files."""
     from xpipe.stages.synth import work
     from xpipe.synth import plan_pieces
 
@@ -50,11 +57,13 @@ def run(context: Context[DataParams]) -> Produced:
     return Produced({work.SOURCE: (written.files, {"dataset": name})}, summary)
 
 
-def describe(summary: dict) -> str:
+def describe(summary: dict[str, Any]) -> str:
+    """What the console says about the stage."""
     return f"stand-in of {summary['dataset']}, {format_bytes(summary['bytes'])}"
 
 
 def compile_kernels() -> None:
+    """Compile the kernels on a small stand-in."""
     from xpipe.synth import plan_pieces, rows_of
 
     rows_of("tiny", 0, plan_pieces("tiny")[0])

@@ -1,4 +1,7 @@
-"""Stand-ins at a worker: pieces of their rows, and the files put together from these."""
+"""Stand-ins at a worker: write pieces of their rows, and join these to files.
+
+Holds no generator: that is `xpipe.synth`.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +23,21 @@ class Piece(Unit):
 
 @dataclass(frozen=True)
 class StandIn:
-    """What is imitated, and how it is seeded."""
+    """The dataset that is imitated, and the seed."""
 
     dataset: str
     seed: int
 
 
 def write_rows(folder: str, unit: Piece, shared: StandIn) -> Finished[None]:
-    """The rows of one piece, as text without a header."""
+    """Write the rows of one piece as text without a header."""
     path = _piece_path(unit.number)
     write_piece(shared.dataset, shared.seed, plan_pieces(shared.dataset)[unit.number], files.join(folder, path))
     return Finished((entry_of_file(folder, path),), None)
 
 
 def assemble_files(folder: str, unit: Unit, shared: StandIn) -> Finished[None]:
-    """train.txt and test.txt from all pieces, names of labels and features, and the marker of a stand-in."""
+    """Write train.txt and test.txt from all pieces, names of labels and features, and the marker of a stand-in."""
     target = files.join(folder, SOURCE)
     paths = [files.join(folder, _piece_path(number)) for number in range(len(plan_pieces(shared.dataset)))]
     assemble(shared.dataset, shared.seed, paths, target)
@@ -44,4 +47,5 @@ def assemble_files(folder: str, unit: Unit, shared: StandIn) -> Finished[None]:
 
 
 def _piece_path(number: int) -> str:
+    """Where a piece is, below the folder of the stage."""
     return f"pieces/{number:05d}.txt"

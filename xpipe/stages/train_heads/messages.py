@@ -1,4 +1,7 @@
-"""What travels between stage train_heads and its workers: a head to train, and what became of it."""
+"""What travels between stage train_heads and its workers: heads to train, and trained heads.
+
+Holds no work.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,20 @@ from xpipe.engine.messages import Unit
 from xpipe.stages.train_heads.params import HeadParams
 
 MODELS = "head_models"  # the artifact, and the folder of its files
-CHECKPOINTS = "checkpoints"  # the folder of what a head in training has learned so far
+CHECKPOINTS = "checkpoints"  # the folder of the states of heads in training
+STEP = "heads"  # the step of the stage
 
 
 @dataclass(frozen=True)
 class HeadToTrain(Unit):
-    """A head, by the name that its files have; its size is 1, as progress counts heads."""
+    """A head, with the name that its files have; its size is 1, because progress counts heads."""
 
     params: HeadParams
 
 
 @dataclass(frozen=True)
 class Training:
-    """What all heads share. dataset: the folder of the emitted heads/; device: as PyTorch names it."""
+    """What all heads share. dataset: the folder of the emitted heads/ dataset; device: as PyTorch names it."""
 
     dataset: str
     seed: int
@@ -29,11 +33,11 @@ class Training:
 
 
 @dataclass(frozen=True)
-class HeadFacts:
+class HeadEntry:
     """What the artifact says of a head.
 
-    dim: None where the layer has none; folder: of its files, below the stage's; options: of `make_head`; parameters:
-    trainable ones of the head and in all.
+    dim: None where the layer has none. folder: of its files, inside the stage's folder. options: those of `make_head`.
+    parameters: numbers of trainable parameters of the head ("head") and of the whole model ("all").
     """
 
     name: str
@@ -46,8 +50,8 @@ class HeadFacts:
 
 @dataclass(frozen=True)
 class TrainedHead:
-    """course: figures of the best epoch, and how many there were. note: what people should know, mostly nothing."""
+    """A head and its training. course: figures of the best epoch, its number, the number of epochs. note: for users."""
 
-    head: HeadFacts
+    head: HeadEntry
     course: dict[str, int | float]
     note: str | None

@@ -1,4 +1,7 @@
-"""Section `train`: which models to train, trees and heads."""
+"""Section `train`: which models to train, trees and heads.
+
+Holds no training.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +11,36 @@ from pydantic import Field, model_validator
 
 from xpipe.engine.params import Params
 from xpipe.stages.train_heads.params import HeadParams, check_names
+from xpipe.trees.options import ABOVE, AT_LEAST, Loss, TreeOptions
 
 
 class TreeParams(Params):
-    """`train: {tree: ...}`: a forest of label trees; `arity: 2` is Parabel's."""
+    """`train: {tree: ...}`: a forest of label trees. Defaults and ranges are those of `TreeOptions`.
 
-    n_trees: int = Field(default=3, ge=1)
-    arity: int = Field(default=64, ge=2)
-    max_leaf: int = Field(default=100, ge=1)
-    loss: Literal["squared_hinge", "logistic"] = "squared_hinge"
-    cost: float = Field(default=0.8, gt=0)
-    threshold: float = Field(default=0.1, ge=0)  # smaller weights become 0
-    label_vectors: Literal["embedding", "rows"] = "embedding"  # rows: as where the pipeline embeds no labels
-    weighted: Literal["auto", True, False] = "auto"  # positives count as much as their scores; auto: if posteriors
+    label_vectors: what labels are clustered by; `embedding` is that of stage embed where the pipeline has it, else the
+    sum of their rows, as with `rows`. weighted: whether positives count as much as their scores; `auto` if these are
+    posteriors.
+    """
+
+    n_trees: int = Field(default=TreeOptions.n_trees, ge=AT_LEAST["n_trees"])
+    arity: int = Field(default=TreeOptions.arity, ge=AT_LEAST["arity"])
+    max_leaf: int = Field(default=TreeOptions.max_leaf, ge=AT_LEAST["max_leaf"])
+    loss: Loss = TreeOptions.loss
+    cost: float = Field(default=TreeOptions.cost, gt=ABOVE["cost"])
+    threshold: float = Field(default=TreeOptions.threshold, ge=AT_LEAST["threshold"])
+    label_vectors: Literal["embedding", "rows"] = "embedding"
+    weighted: Literal["auto", True, False] = "auto"
 
 
 class TrainParams(Params):
-    """Section `train`: which models to train; a tree where nothing else is asked for."""
+    """Section `train`: which models to train; a tree if nothing else is asked for."""
 
     tree: TreeParams | None = None
     heads: list[HeadParams] = []
 
     @model_validator(mode="after")
     def _something(self) -> Self:
+        """Train a tree if neither a tree nor a head is asked for."""
         check_names(self.heads)
         if self.tree is None and not self.heads:
             object.__setattr__(self, "tree", TreeParams())  # frozen for everybody else

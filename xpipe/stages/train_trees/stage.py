@@ -15,7 +15,7 @@ from xpipe.engine.stage import Estimate, Outlook, Produced, Stage
 from xpipe.errors import XpipeError
 from xpipe.ground.quantities import format_bytes
 from xpipe.stages.emit.stage import dataset_problem
-from xpipe.stages.emitted_paths import dataset_folder
+from xpipe.stages.emitted_paths import MODELS_FOLDER, dataset_folder
 from xpipe.stages.matrices import entries_of, rows_of
 from xpipe.stages.train_trees.params import TrainParams
 
@@ -23,21 +23,23 @@ MODEL = "tree_model"
 
 
 def has_tree(params: TrainParams) -> bool:
+    """Whether a tree is asked for."""
     return params.tree is not None
 
 
-def identity(params: TrainParams, inputs: dict, store: Any) -> dict:
-    """A tree does not depend on the heads beside it."""
+def identity(params: TrainParams, inputs: dict[str, Any], store: Any) -> dict[str, Any]:
+    """The options of the tree alone: it does not depend on the heads beside it."""
     assert params.tree is not None  # or the stage is off
     return {"tree": canonical_params(params.tree)}
 
 
 def preflight(params: TrainParams, outlook: Outlook) -> list[XpipeError]:
+    """Problems that can be known before the run: no tree dataset is emitted."""
     return dataset_problem("tree", "label trees are trained on", outlook)
 
 
-def estimate(params: TrainParams, inputs: dict) -> Estimate:
-    """Rows in memory, the sums of label rows, and the gathered rows of a root."""
+def estimate(params: TrainParams, inputs: dict[str, Any]) -> Estimate:
+    """Training rows; memory for the rows, for the sums of label rows, and for the gathered rows of a root."""
     features = inputs.get("features")
     if features is None:
         return Estimate()
@@ -46,6 +48,7 @@ def estimate(params: TrainParams, inputs: dict) -> Estimate:
 
 
 def run(context: Context[TrainParams]) -> Produced:
+    """Plan the trees, train their units on the cluster, join them to the model."""
     from xpipe.stages.train_trees import work
 
     params = context.params.tree
@@ -70,12 +73,14 @@ def run(context: Context[TrainParams]) -> Produced:
     return Produced({MODEL: (joined.files, {})}, summary)
 
 
-def describe(summary: dict) -> str:
+def describe(summary: dict[str, Any]) -> str:
+    """What the console says about the stage."""
     shape = f"{summary['trees']} trees of {summary['levels']} levels for {summary['labels']:,} labels"
     return f"{shape}; {summary['weights']:,} weights, {format_bytes(summary['bytes'])}"
 
 
 def compile_kernels() -> None:
+    """Compile the kernels on a small problem."""
     import numpy as np
     import scipy.sparse as sp
 
@@ -95,6 +100,7 @@ TRAIN = Stage(
     run=run,
     seeded=True,
     exports=(MODEL,),
+    outputs=(MODELS_FOLDER,),
     enabled=has_tree,
     preflight=preflight,
     identity=identity,

@@ -1,6 +1,6 @@
-"""Label trees at a worker: plan the trees, train some units of them, join what was trained to one model.
+"""Label trees at a worker: plan the trees, train some of their units, join the trained units to one model.
 
-Knows nothing of Dask; the algorithm is `trees`.
+Holds no algorithm (that is `xpipe.trees`) and nothing of Dask.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import scipy.sparse as sp
 
 from xpipe.engine.messages import Finished, Unit, entry_of_file
 from xpipe.formats.parquet import read_about, read_label_embedding, read_split
 from xpipe.ground import files
+from xpipe.ground.sparse_rows import matrix_with_ones
 from xpipe.stages.arrays import read_arrays, write_arrays
+from xpipe.stages.emitted_paths import MODELS_FOLDER
 from xpipe.stages.train_trees.params import TreeParams
 from xpipe.trees import (
     LabelTree,
@@ -24,35 +25,36 @@ from xpipe.trees import (
     UnitWeights,
     make_forest,
     plan_forest,
-    state_data,
+    prepare_data,
     train_unit,
     unit_costs,
 )
 
 CHUNKS = 64  # tasks of about equal cost; fixed, so that the number of workers changes no file
 PLAN = "plan/trees.npz"
-MODEL_FILE = "tree_model/models/tree.npz"
+MODEL_FILE = f"tree_model/{MODELS_FOLDER}/tree.npz"
 
 
 @dataclass(frozen=True)
 class Training:
-    """dataset: the folder of the emitted tree/."""
+    """What every task of the stage needs."""
 
-    dataset: str
+    dataset: str  # the folder of the emitted tree/
     params: TreeParams
     seed: int
 
     def options(self) -> TreeOptions:
-        """Rows of tree/ have length 1 already; scaling them again costs little and takes rows of others."""
+        """The options of the forest. Rows of tree/ have length 1 already; `normalize` also takes rows that do not."""
         return TreeOptions(**self.params.model_dump(exclude={"label_vectors", "weighted"}), seed=self.seed)
 
     def data(self) -> TrainingData:
+        """The training rows."""
         return _training_data(self.dataset, self.params.weighted)
 
 
 @dataclass(frozen=True)
 class TreeUnits(Unit):
-    """Units first to last - 1 of all trees, counted one after the other; its size is their cost."""
+    """Units first to last - 1 of all trees, counted tree after tree; its size is their cost."""
 
     first: int
     last: int
@@ -60,42 +62,43 @@ class TreeUnits(Unit):
 
 @dataclass(frozen=True)
 class ForestPlan:
-    """chunks: first unit, one after the last, cost. rows, labels: of the training data."""
+    """The trees, and how their units are cut into tasks."""
 
-    chunks: tuple[tuple[int, int, int], ...]
-    rows: int
+    chunks: tuple[tuple[int, int, int], ...]  # first unit, one after the last unit, cost
+    rows: int  # training rows
     trees: int
-    levels: int
-    labels: int
-    label_vectors: str
+    levels: int  # of one tree
+    labels: int  # with positives
+    label_vectors: str  # what the labels were clustered by: "rows" or "embedding"
 
 
 @dataclass(frozen=True)
 class Trained:
-    """paths: files of trained units, in the order of the units."""
+    """The files of all trained units."""
 
     training: Training
-    paths: tuple[str, ...]
+    paths: tuple[str, ...]  # in the order of the units
 
 
 @dataclass(frozen=True)
 class ModelFacts:
+    """What the summary says about the model."""
+
     weights: int
     bytes: int
 
 
 @lru_cache(maxsize=1)
 def _training_data(dataset: str, weighted: bool | str) -> TrainingData:
-    """A process keeps the rows: it trains many units of them."""
+    """The training rows. A process keeps them, because it trains many units on them."""
     if weighted == "auto":
         weighted = read_about(dataset).get("label_scores") == "posterior"
     X, scores = read_split(dataset, "train")
-    Y = sp.csr_matrix((np.ones_like(scores.data), scores.indices, scores.indptr), scores.shape)
-    return state_data(X, Y, scores if weighted else None)
+    return prepare_data(X, matrix_with_ones(scores), scores if weighted else None)
 
 
 def plan_trees(folder: str, unit: Unit, shared: Training) -> Finished[ForestPlan]:
-    """The trees, and their units in chunks: neighbours of about equal cost together."""
+    """Plan the trees, and cut their units into chunks of about equal cost."""
     data = shared.data()
     vectors = read_label_embedding(shared.dataset) if shared.params.label_vectors == "embedding" else None
     plans = plan_forest(data, vectors, shared.options())
@@ -114,6 +117,7 @@ def plan_trees(folder: str, unit: Unit, shared: Training) -> Finished[ForestPlan
 
 
 def _cut(costs: np.ndarray) -> list[tuple[int, int, int]]:
+    """Chunks of consecutive units: (first, one after the last, cost)."""
     chunks, first, total = [], 0, 0
     for number, cost in enumerate(costs.tolist()):
         total += cost
@@ -124,6 +128,7 @@ def _cut(costs: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 def read_plans(folder: str) -> tuple[TreePlan, ...]:
+    """The plans that `plan_trees` wrote."""
     arrays = read_arrays(folder, PLAN)
     n_trees = sum(name.startswith("order-") for name in arrays)
     depth = [sum(name.startswith(f"bounds-{tree}-") for name in arrays) for tree in range(n_trees)]
@@ -134,7 +139,7 @@ def read_plans(folder: str) -> tuple[TreePlan, ...]:
 
 
 def train_units(folder: str, unit: TreeUnits, shared: Training) -> Finished[None]:
-    """The weights of some units."""
+    """Train some units, and write their weights."""
     data, options = shared.data(), shared.options()
     wanted = [(plan, part) for plan in read_plans(folder) for part in plan.units()][unit.first : unit.last]
     arrays = {
@@ -146,7 +151,7 @@ def train_units(folder: str, unit: TreeUnits, shared: Training) -> Finished[None
 
 
 def join_trees(folder: str, unit: Unit, shared: Trained) -> Finished[ModelFacts]:
-    """The model of all trained units, in one file."""
+    """Join all trained units to the model, and write it to one file."""
     found = []
     for path in shared.paths:
         arrays = read_arrays(folder, path)

@@ -1,4 +1,7 @@
-"""What travels between stage verify and its workers: label sets, heads, and what is found about them."""
+"""What travels between stage verify and its workers: label sets, heads, and reports about them.
+
+Holds no work.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from xpipe.stages.verify.params import VerifyParams
 
 @dataclass(frozen=True)
 class LabelsAsRead:
-    """Labels with the numbers they were read with; names: where the data has names of labels."""
+    """Labels with the numbers they were read with. names: None where the data has no names of labels."""
 
     labels: MatrixRef
     names: MatrixRef | None
@@ -24,25 +27,27 @@ class LabelsAsRead:
 
 @dataclass(frozen=True)
 class LabelsOfHeads:
-    """Labels with the numbers of an emitted heads/ dataset, which lies in the folder `dataset`."""
+    """Labels with the numbers of the emitted heads/ dataset in the folder `dataset`."""
 
     dataset: str
 
 
 LabelSource = LabelsAsRead | LabelsOfHeads
 
-# Step prepare
+# Steps sets and prepare
 
 
 @dataclass(frozen=True)
 class SplitToVerify:
+    """A split, and where its labels are."""
+
     split: str
     labels: LabelSource
 
 
 @dataclass(frozen=True)
 class SetCounts:
-    """What is known of the split's label sets. unseen_occurrences: of labels that training never saw, left out."""
+    """Counts of the split's label sets. unseen_occurrences: of labels that training never saw, which are left out."""
 
     rows: int
     distinct_sets: int
@@ -52,7 +57,7 @@ class SetCounts:
 
 @dataclass(frozen=True)
 class HeadSource:
-    """Where the weights of a head are, as `read_layer` takes it. layer: None where weights are given."""
+    """Where the weights of a head are, as arguments of `read_layer`. layer: None where the user gave the weights."""
 
     name: str
     layer: str | None
@@ -63,16 +68,18 @@ class HeadSource:
 
 
 @dataclass(frozen=True)
-class HeadToState(Unit):
+class HeadToPrepare(Unit):
+    """A head whose weights are to be checked."""
+
     source: HeadSource
 
 
 @dataclass(frozen=True)
-class StatedHead:
+class PreparedHead:
     """A head whose weights were checked.
 
-    inputs: columns of its weights. bias_told: which bias was found, where nobody asked for one. dft_k: k of the DFT
-    columns that the weights begin with, None where they do not.
+    inputs: columns of its weights. bias_told: a sentence about the bias, where the user did not choose one. dft_k:
+    the k of the DFT columns that the weights begin with, None where there are none.
     """
 
     name: str
@@ -97,7 +104,7 @@ class SetRange(Unit):
 
 @dataclass(frozen=True)
 class Exactness:
-    """How exactly label sets are verified, and on which backend."""
+    """What all label sets share: how exactly they are verified, and on which backend."""
 
     params: VerifyParams
     backend: Backend
@@ -110,13 +117,13 @@ class Exactness:
 class HeadToJoin(Unit):
     """A head with the paths of its verdicts, in the order of the distinct sets."""
 
-    head: StatedHead
+    head: PreparedHead
     parts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Explaining:
-    """How many unargmaxable sets of each head are explained, and where the names of labels are."""
+    """How many unargmaxable sets of each head are explained at most, and where the names of labels are."""
 
     most: int
     labels: LabelSource
@@ -137,6 +144,8 @@ class SizeClass:
 
 @dataclass(frozen=True)
 class ConflictingLabel:
+    """A label of a conflict, and whether the set has it."""
+
     label: int
     original_label: int
     name: str
@@ -145,7 +154,7 @@ class ConflictingLabel:
 
 @dataclass(frozen=True)
 class ExplainedSet:
-    """An unargmaxable set. row: the first with this set; rows: how many have it; conflict: what excludes each other."""
+    """An unargmaxable set. row: the first row that has it; rows: how many have it; conflict: why it is unargmaxable."""
 
     row: int
     rows: int
@@ -166,13 +175,15 @@ class DftGuarantee:
 
 @dataclass(frozen=True)
 class VerdictsFile:
+    """The file of the verdicts of a head."""
+
     path: str  # in the folder of the run
     sha256: str
 
 
 @dataclass(frozen=True)
 class HeadReport:
-    """What verification.json says of a head: counts of rows, radii of the argmaxable ones, sets to look at first."""
+    """What verification.json says of a head: counts of rows, radii of argmaxable rows, sets to look at first."""
 
     name: str
     layer: str | None
@@ -193,13 +204,14 @@ class HeadReport:
     dft: DftGuarantee | None
 
     def to_json(self) -> dict[str, Any]:
+        """Everything, as JSON values."""
         content = dataclasses.asdict(self)
         if self.dft is None:
             del content["dft"]
         return content
 
     def counts_to_json(self) -> dict[str, Any]:
-        """Without the lists and files: what the table and results.json of a run say."""
+        """The counts without lists and files: what the table and results.json of a run say."""
         lengthy = ("by_active_labels", "worst", "verdicts")
         return {name: value for name, value in self.to_json().items() if name not in lengthy}
 
@@ -209,13 +221,14 @@ class HeadReport:
 
 @dataclass(frozen=True)
 class Report:
-    """All that verification.json says."""
+    """Everything that verification.json says."""
 
     params: VerifyParams
     counts: SetCounts
     heads: tuple[HeadReport, ...]
 
     def to_json(self) -> dict[str, Any]:
+        """Everything, as JSON values."""
         numbers = "as read" if self.params.as_read else "heads/labels.parquet"
         return {**self._about(), "label_numbers": numbers, "heads": [head.to_json() for head in self.heads]}
 
@@ -224,5 +237,6 @@ class Report:
         return {**self._about(), "heads": [head.counts_to_json() for head in self.heads]}
 
     def _about(self) -> dict[str, Any]:
+        """The options that decide the verdicts, and the counts."""
         params = self.params.model_dump(mode="json", include={"split", "radius", "eps", "box"})
         return {**params, **dataclasses.asdict(self.counts)}

@@ -1,4 +1,7 @@
-"""Section `verify`: which label sets to verify, how exactly, and with which weights. Holds no verification."""
+"""Section `verify`: which label sets to verify, how exactly, and with which weights.
+
+Holds no verification. Its defaults are those of `argmaxability.options`.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,24 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from xpipe.argmaxability.options import BOX, EPS, NO_BIAS, RADIUS, Radius
 from xpipe.engine.params import Params
 from xpipe.ground import files
 
-NO_BIAS = "none"  # as a bias: leave out the one that lies beside the weights
-
 
 class VerifyParams(Params):
-    """Section `verify`: which label sets, how exactly, and of which weights where the pipeline trains no heads."""
+    """Section `verify`: which label sets, how exactly, and which weights where the pipeline trains no heads."""
 
     split: Literal["train", "test", "dev"] = "test"
-    radius: Literal["bounds", "exact"] = "bounds"
-    eps: float = Field(default=1e-8, gt=0, le=1)
-    box: float = Field(default=1e4, gt=0)
-    explain: int = Field(default=5, ge=0)  # unargmaxable sets of each head whose conflict is told
+    radius: Radius = RADIUS
+    eps: float = Field(default=EPS, gt=0, le=1)
+    box: float = Field(default=BOX, gt=0)
+    explain: int = Field(default=5, ge=0)  # unargmaxable sets of each head that are explained
     weights: str | None = None  # .npy, .npz or .safetensors, one row per label; instead of trained heads
     label_numbers: Literal["original", "heads"] = "original"  # of its rows: as read, or as in heads/labels.parquet
-    key: str | None = None  # the array's name in that file
-    bias: str | None = None  # a file of its own, the same one with `bias_key`, or `none`; default: what lies beside W
-    bias_key: str | None = None
+    key: str | None = None  # the name of the array in that file
+    bias: str | None = None  # a file, or `none`; by default the bias that lies beside the weights
+    bias_key: str | None = None  # the name of the bias in its file
 
     @model_validator(mode="after")
     def _weights_first(self) -> Self:
@@ -36,7 +38,7 @@ class VerifyParams(Params):
 
     @property
     def as_read(self) -> bool:
-        """Whether the label sets have the numbers they were read with, not those of heads/."""
+        """Whether labels have the numbers they were read with, not those of the heads/ dataset."""
         return self.weights is not None and self.label_numbers == "original"
 
 

@@ -1,6 +1,6 @@
-"""What the verdicts of a split come to, at a worker: one file per head, counts, radii, and the worst sets explained.
+"""What a worker does with the verdicts of stage verify: one file per head, counts, radii, and the worst sets explained.
 
-Knows nothing of Dask and judges nothing: the verdicts are there already.
+Knows nothing of Dask, and decides no verdicts: `work` has done that.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from xpipe.argmaxability import Verdicts, explain, sign_changes
+from xpipe.argmaxability.block import one_blas_thread
 from xpipe.argmaxability.summary import PERCENTILES, Line, summarise, worst_sets
-from xpipe.argmaxability.unit import one_blas_thread
 from xpipe.argmaxability.verdicts import UNARGMAXABLE, read_verdicts, write_verdicts
 from xpipe.engine.messages import Finished, Unit, entry_of_file, write_entry
 from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json
 from xpipe.stages.emit.dataset_json import label_names
+from xpipe.stages.emitted_paths import VERIFICATION_FILE, VERIFICATION_FOLDER
 from xpipe.stages.verify.messages import (
     ConflictingLabel,
     DftGuarantee,
@@ -33,17 +34,17 @@ from xpipe.stages.verify.messages import (
     SizeClass,
     VerdictsFile,
 )
-from xpipe.stages.verify.work import Sets, read_head, read_sets
+from xpipe.stages.verify.work import Sets, read_output_layer, read_sets
 
 TOP = "verification"  # the folder of the artifact
 
 
 def join_verdicts(folder: str, unit: HeadToJoin, shared: Explaining) -> Finished[HeadReport]:
-    """verdicts.parquet of one head, one row per row of the split; gives everything the report says of it."""
+    """Write verdicts.parquet of one head, one row per row of the split. Gives what the report says of the head."""
     head = unit.head
     sets, member = read_sets(folder)
     verdicts = Verdicts.concatenate([read_verdicts(files.join(folder, path)) for path in unit.parts])
-    path = f"verification/{head.name}/verdicts.parquet"
+    path = f"{VERIFICATION_FOLDER}/{head.name}/verdicts.parquet"
     write_verdicts(files.join(folder, TOP, path), verdicts, sets.indptr, sets.indices, member)
     entry = entry_of_file(folder, f"{TOP}/{path}")
     rows = verdicts.bare().take(member)
@@ -71,11 +72,13 @@ def join_verdicts(folder: str, unit: HeadToJoin, shared: Explaining) -> Finished
 
 
 def _size_class(line: Line) -> SizeClass:
+    """A line of `summarise` as a message."""
     radii = line.radii and {f"p{percent}": value for percent, value in zip(PERCENTILES, line.radii, strict=True)}
     return SizeClass(**{**dataclasses.asdict(line), "radii": radii or None})
 
 
 def _guarantee(k: int, sets: Sets) -> DftGuarantee:
+    """How many rows a DFT head of this k can produce by construction."""
     changes = sign_changes(sets.distinct)[sets.member]
     return DftGuarantee(k, int((changes <= 2 * k).sum()), int(changes.max(initial=0)))
 
@@ -84,13 +87,13 @@ def _explained(folder: str, head: str, verdicts: Verdicts, shared: Explaining) -
     """The sets to look at first, with the labels that exclude each other."""
     sets, member = read_sets(folder)
     by_row = sets[member]
-    stated = read_head(folder, head)
-    names, original = _labels(shared.labels, stated.n_labels)
+    layer = read_output_layer(folder, head)
+    names, original = _labels(shared.labels, layer.n_labels)
     told = []
     for row, times in worst_sets(verdicts.bare().take(member), by_row.indptr, by_row.indices, shared.most):
         place = int(member[row])
-        with one_blas_thread():  # or another number of cores could find another conflict
-            conflict = explain(stated.W, sets, verdicts, place, stated.bias, names)
+        with one_blas_thread():  # with other numbers of threads, rounding could lead to another conflict
+            conflict = explain(layer.W, sets, verdicts, place, layer.bias, names)
         own = sets.indices[sets.indptr[place] : sets.indptr[place + 1]]
         conflicting = tuple(
             ConflictingLabel(int(label), int(original[label]), names[label], bool(positive))
@@ -116,5 +119,5 @@ def _labels(source: LabelSource, n_labels: int) -> tuple[list[str], np.ndarray]:
 
 
 def write_report(folder: str, unit: Unit, shared: Report) -> Finished[None]:
-    """verification.json with all heads."""
-    return Finished((write_entry(folder, f"{TOP}/verification.json", dump_json(shared.to_json())),), None)
+    """Write verification.json with all heads."""
+    return Finished((write_entry(folder, f"{TOP}/{VERIFICATION_FILE}", dump_json(shared.to_json())),), None)

@@ -1,6 +1,6 @@
-"""Stage verify: which label sets of a split the trained heads, or weights from anywhere, can and cannot produce.
+"""Stage verify: which label sets of a split the trained heads, or given weights, can and cannot produce.
 
-Orchestration only: what a worker does with some label sets is in `work` and `report`, the verdicts are `argmaxability`.
+Orchestration only: `work` and `report` have what a worker does, the room `argmaxability` the proofs.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from xpipe.argmaxability.options import NO_BIAS
 from xpipe.engine.context import Context
+from xpipe.engine.manifest import Artifact
 from xpipe.engine.messages import Finished, Unit
 from xpipe.engine.params import canonical_params
 from xpipe.engine.places import input_problem
 from xpipe.engine.stage import Estimate, Outlook, Produced, Stage
-from xpipe.engine.store import Artifact
 from xpipe.errors import ConfigError, DataError, XpipeError
 from xpipe.ground import files
 from xpipe.stages.emit.stage import dataset_problem
-from xpipe.stages.emitted_paths import dataset_folder
+from xpipe.stages.emitted_paths import VERIFICATION_FILE, VERIFICATION_FOLDER, dataset_folder
 from xpipe.stages.matrices import locate, splits_of
 from xpipe.stages.read.outlook import split_problem
 from xpipe.stages.verify.messages import (
@@ -27,31 +28,33 @@ from xpipe.stages.verify.messages import (
     HeadReport,
     HeadSource,
     HeadToJoin,
-    HeadToState,
+    HeadToPrepare,
     LabelsAsRead,
     LabelsOfHeads,
     LabelSource,
+    PreparedHead,
     Report,
     SetCounts,
     SetRange,
     SplitToVerify,
-    StatedHead,
 )
-from xpipe.stages.verify.params import NO_BIAS, VerifyParams, weight_files
+from xpipe.stages.verify.params import VerifyParams, weight_files
 
 VERIFICATION = "verification"
 GIVEN = "weights"  # the name of a head whose weights are given
-LOOKED_AT_FIRST = 1 << 26  # bytes of given weights that are read before the first stage: a moment
-SETS_A_UNIT = 128  # whole units of argmaxability; no byte of the output depends on it
+LOOKED_AT_FIRST = 1 << 26  # most bytes of given weights that are read before the first stage: that takes a moment
+SETS_PER_UNIT = 128  # a multiple of argmaxability's SETS_PER_BLOCK; no byte of the output depends on it
 
 
 def needs(params: VerifyParams) -> tuple[str, ...]:
+    """The artifacts that this section reads."""
     if params.as_read:
         return ("labels|held_out_labels", "names?")
     return ("datasets",) if params.weights else ("head_models", "datasets")
 
 
 def preflight(params: VerifyParams, outlook: Outlook) -> list[XpipeError]:
+    """What is bound to fail: a missing split or dataset, weights that cannot be read or do not fit."""
     problems = split_problem(VERIFY.section, params.split, outlook, grouped_train=not params.as_read)
     if params.weights is None:
         return problems
@@ -66,8 +69,8 @@ def preflight(params: VerifyParams, outlook: Outlook) -> list[XpipeError]:
 
 
 def _wrong_weights(params: VerifyParams, outlook: Outlook) -> list[XpipeError]:
-    """What is wrong with given weights, where looking at them takes no time."""
-    from xpipe.argmaxability.layer import read_layer
+    """The problem of given weights, if they are small enough to be read here."""
+    from xpipe.argmaxability.layer_files import read_layer
 
     given = weight_files(params)
     if sum(files.size(path) for path in given.values()) > LOOKED_AT_FIRST:
@@ -76,7 +79,9 @@ def _wrong_weights(params: VerifyParams, outlook: Outlook) -> list[XpipeError]:
         bias = NO_BIAS if params.bias == NO_BIAS else given.get("bias")
         W = read_layer(given["weights"], params.key, bias, params.bias_key).W
         if outlook.n_labels is not None:
-            few_enough = len(W) <= outlook.n_labels and not params.as_read  # heads/ may have fewer than were read
+            few_enough = (
+                len(W) <= outlook.n_labels and not params.as_read
+            )  # heads/ may have fewer labels than were read
             check_width(GIVEN, len(W), len(W) if few_enough else outlook.n_labels, params)
     except XpipeError as error:
         return [error]
@@ -93,12 +98,12 @@ def identity(params: VerifyParams, inputs: dict, store: Any) -> dict:
 
 
 def uses_backend(params: VerifyParams) -> bool:
-    """Points that a GPU finds first are never those of exact radii."""
+    """Only bounds start from points of the GPU; exact radii never do."""
     return params.radius != "exact"
 
 
 def estimate(params: VerifyParams, inputs: dict) -> Estimate:
-    """A worker holds one head in float64, twice, and verdicts with one point per label set."""
+    """Memory for one head in float64, twice, and for verdicts with one point per label set."""
     if "head_models" not in inputs:
         size = sum(files.size(path) for path in weight_files(params).values())
         return Estimate(None, 300 * 2**20 + 5 * size)
@@ -107,6 +112,7 @@ def estimate(params: VerifyParams, inputs: dict) -> Estimate:
 
 
 def run(context: Context[VerifyParams]) -> Produced:
+    """Verify the label sets of a split with every head, and write a report."""
     sources = find_heads(context.params, context.inputs)
     labels = find_labels(context.params, context.inputs)
     counts, heads = prepare(context, sources, labels)
@@ -120,7 +126,7 @@ def run(context: Context[VerifyParams]) -> Produced:
 
 
 def find_heads(params: VerifyParams, inputs: dict[str, Artifact]) -> list[HeadSource]:
-    """The weights of every head; paths where workers find them."""
+    """Where the weights of every head are, as paths that workers can read."""
     if params.weights is not None:
         given = {role: os.path.abspath(p) if files.is_local(p) else p for role, p in weight_files(params).items()}
         bias = NO_BIAS if params.bias == NO_BIAS else given.get("bias")
@@ -129,7 +135,7 @@ def find_heads(params: VerifyParams, inputs: dict[str, Artifact]) -> list[HeadSo
     found = []
     for head in artifact.about["heads"]:
         path = files.join(artifact.folder, head["folder"], "weights.safetensors")
-        # `bias_key`: stage train_heads names it so; a bias is used where the file has one
+        # stage train_heads names the arrays so; a bias is used if the file has one
         found.append(HeadSource(head["name"], head["layer"], path, key="W", bias=None, bias_key="bias"))
     if not found:
         raise ConfigError("there is no head to verify", why="stage train made none", fix=VERIFY.instead)
@@ -137,7 +143,7 @@ def find_heads(params: VerifyParams, inputs: dict[str, Artifact]) -> list[HeadSo
 
 
 def find_labels(params: VerifyParams, inputs: dict[str, Artifact]) -> LabelSource:
-    """Where the labels of the split are, in the numbers that the rows of the weights have."""
+    """Where the labels of the split are, with the numbers that the rows of the weights have."""
     if params.as_read:
         labels = inputs.get("labels") or inputs["held_out_labels"]
         check_split(params.split, splits_of(labels))
@@ -149,19 +155,19 @@ def find_labels(params: VerifyParams, inputs: dict[str, Artifact]) -> LabelSourc
 
 def prepare(
     context: Context[VerifyParams], sources: Sequence[HeadSource], labels: LabelSource
-) -> tuple[SetCounts, list[StatedHead]]:
+) -> tuple[SetCounts, list[PreparedHead]]:
     """Write the distinct label sets and the checked weights where every worker finds them."""
     from xpipe.stages.verify import work
 
     split = SplitToVerify(context.params.split, labels)
-    (sets,) = context.map("prepare", work.find_sets, [Unit("sets", 0)], split)
-    units = [HeadToState(f"head-{source.name}", 0, source) for source in sources]
-    stated = context.map("prepare", work.state_head, units, None)
-    return sets.result, [made.result for made in stated]
+    (sets,) = context.map("sets", work.find_sets, [Unit("sets", 0)], split)
+    units = [HeadToPrepare(f"head-{source.name}", 0, source) for source in sources]
+    prepared = context.map("prepare", work.prepare_head, units, None)
+    return sets.result, [made.result for made in prepared]
 
 
-def check_prepared(counts: SetCounts, heads: Sequence[StatedHead], params: VerifyParams) -> None:
-    """Raise DataError where there is nothing to verify, or weights are not of the labels of the sets."""
+def check_prepared(counts: SetCounts, heads: Sequence[PreparedHead], params: VerifyParams) -> None:
+    """Raise DataError where there are no rows to verify, or weights and label sets have different labels."""
     if not counts.rows:
         raise DataError(f"split {params.split!r} has no rows to verify", fix="choose another split: verify.split=train")
     for head in heads:
@@ -169,15 +175,15 @@ def check_prepared(counts: SetCounts, heads: Sequence[StatedHead], params: Verif
 
 
 def verify_sets(
-    context: Context[VerifyParams], heads: Sequence[StatedHead], counts: SetCounts
+    context: Context[VerifyParams], heads: Sequence[PreparedHead], counts: SetCounts
 ) -> dict[str, tuple[str, ...]]:
-    """Verify every distinct set with every head; gives the paths of the verdicts by the name of the head."""
+    """Verify every distinct set with every head. Returns the paths of the verdicts by the name of the head."""
     from xpipe.stages.verify import work
 
     units = [
-        SetRange(f"{head.name}-{first:09d}", min(SETS_A_UNIT, counts.distinct_sets - first), head.name, first)
+        SetRange(f"{head.name}-{first:09d}", min(SETS_PER_UNIT, counts.distinct_sets - first), head.name, first)
         for head in heads
-        for first in range(0, counts.distinct_sets, SETS_A_UNIT)
+        for first in range(0, counts.distinct_sets, SETS_PER_UNIT)
     ]
     shared = Exactness(context.params, context.backend)
     verified = context.map("verdicts", work.verify_sets, units, shared, one_unit_per_task=True)
@@ -194,11 +200,11 @@ def verify_sets(
 
 def join_verdicts(
     context: Context[VerifyParams],
-    heads: Sequence[StatedHead],
+    heads: Sequence[PreparedHead],
     parts: dict[str, tuple[str, ...]],
     labels: LabelSource,
 ) -> list[Finished[HeadReport]]:
-    """Write one file of verdicts per head, and count what they come to."""
+    """Write one file of verdicts per head, and count them."""
     from xpipe.stages.verify import report
 
     units = [HeadToJoin(head.name, 0, head, parts[head.name]) for head in heads]
@@ -215,6 +221,7 @@ def write_report(context: Context[VerifyParams], content: Report) -> Finished[No
 
 
 def check_split(split: str, have: list[str]) -> None:
+    """Raise ConfigError unless the data has the split."""
     if split not in have:
         raise ConfigError(
             f"there is no split {split!r} with labels to verify",
@@ -224,7 +231,7 @@ def check_split(split: str, have: list[str]) -> None:
 
 
 def check_width(head: str, n_labels: int, expected: int, params: VerifyParams) -> None:
-    """Raise DataError where a head's weights are of another number of labels than the label sets."""
+    """Raise DataError unless the weights of a head have as many labels as the label sets."""
     if n_labels != expected:
         raise DataError(
             f"weights of {n_labels:,} labels, but label sets of {expected:,}",
@@ -237,12 +244,14 @@ def check_width(head: str, n_labels: int, expected: int, params: VerifyParams) -
 
 
 def describe(summary: dict[str, Any]) -> str:
+    """One line: how many label sets each head can produce."""
     named = [f"{head['name']} {head['argmaxable']:,}" for head in summary["heads"]]
     more = f" and {len(named) - 3} more heads" if len(named) > 3 else ""
     return f"{summary['split']}: argmaxable with {', '.join(named[:3])}{more}; of {summary['rows']:,} label sets"
 
 
 def compile_kernels() -> None:
+    """Compile the kernels of all searches."""
     import numpy as np
     import scipy.sparse as sp
 
@@ -263,6 +272,7 @@ VERIFY = Stage(
     params=VerifyParams,
     run=run,
     exports=(VERIFICATION,),
+    outputs=(VERIFICATION_FOLDER, VERIFICATION_FILE),
     needs=needs,
     preflight=preflight,
     identity=identity,

@@ -1,0 +1,88 @@
+"""Choices by held-out groups: calibration, threshold, likelihood, and the walk over a grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xpipe.eagle import selection, trial
+
+
+def trial_of(truth, n_groups):
+    return trial.Trial(np.arange(len(truth)), None, None, None, truth, truth.mean(axis=1), n_groups, 4)
+
+
+@dataclass(frozen=True)
+class Tried:
+    point: float
+    likelihood: float
+
+
+def test_calibration_is_recovered_from_groups_it_made():
+    rng = np.random.default_rng(0)
+    n_groups = rng.integers(1, 500, 200)
+    log_norm = rng.normal(-3, 1, (200, 400))
+    hazard = np.exp(5 + 2 * log_norm - 0.5 * np.log(n_groups)[:, None])
+    truth = rng.random(hazard.shape) < -np.expm1(-hazard)
+    norms = np.stack([log_norm] * len(selection.POWERS))  # groups of one: all norms are alike
+    found = selection.calibrate(trial.Forecast(log_norm, norms), trial_of(truth, n_groups), 0.0)
+    assert (found.offset, found.slope, found.per_group) == pytest.approx((5, 2, -0.5), abs=0.05)
+    assert found.power == 2  # independent members
+    alike = selection.calibrate(trial.Forecast(log_norm, norms), trial_of(truth, n_groups), 0.5)
+    assert alike.power == 3
+    upside_down = trial.Forecast(log_norm, -norms)  # scores that speak against owning are of no use
+    assert selection.calibrate(upside_down, trial_of(truth, n_groups), 0.0) is None
+
+
+def test_threshold_gives_the_highest_expected_f1():
+    chances = np.random.default_rng(0).beta(0.3, 2, 500)
+
+    def expected_f1(threshold):
+        chosen = chances > threshold
+        return 2 * chances[chosen].sum() / (chosen.sum() + chances.sum())
+
+    found = selection.threshold_of(chances)
+    assert expected_f1(np.nextafter(found, 0)) == pytest.approx(max(expected_f1(c - 1e-12) for c in chances))
+    assert found == pytest.approx(expected_f1(found) / 2, abs=0.01)  # a known property of the best threshold
+
+
+def test_likelihood_and_climb():
+    truth = np.array([[True, False, False, True]])
+    sure = np.log1p(-np.array([[0.9, 0.1, 0.2, 0.8]]))
+    assert selection.likelihood(sure, truth) == pytest.approx(np.log([0.9, 0.9, 0.8, 0.8]).mean())
+    best, seen = selection.climb((1.0, 2.0, 3.0, 4.0, 5.0), 3, lambda x: Tried(x, -((x - 2.0) ** 2)))
+    assert best.point == 2.0
+    assert set(seen) == {1.0, 2.0, 3.0, 4.0, 5.0}
+
+
+@given(st.lists(st.sampled_from([-np.inf, -2.0, -1.0, np.nan]), min_size=1, max_size=9), st.data())
+def test_climbing_keeps_the_attempt_it_names_and_equals_stay_near_the_start(values, data):
+    start = data.draw(st.integers(0, len(values) - 1))
+    best, seen = selection.climb(tuple(range(len(values))), start, lambda at: Tried(at, values[at]))
+    np.testing.assert_equal(best.likelihood, values[best.point])
+    np.testing.assert_equal(seen, {at: values[at] for at in seen})
+    between = range(min(start, best.point), max(start, best.point))
+    assert all(values[at] < best.likelihood for at in between if at != best.point) or best.point == start
+    if len(set(values)) == 1:
+        assert best.point == start
+
+
+def test_explained_is_a_share_and_needs_no_scale():
+    rng = np.random.default_rng(0)
+    truth = rng.random((20, 200)) < 0.1
+    held = trial_of(truth, np.full(20, 20))
+
+    def explained(chances):
+        return selection.explained(trial.Forecast(np.log1p(-chances), np.zeros(1)), held)
+
+    noise = rng.uniform(0.01, 0.2, truth.shape)
+    right = np.where(truth, 0.3, 0.02) * rng.uniform(0.5, 1.5, truth.shape)
+    assert explained(noise) == pytest.approx(0, abs=0.01)
+    assert explained(right) > 0.9
+    weak = np.where(truth, 0.3, 0.1) * rng.uniform(0.2, 1.8, truth.shape)
+    assert 0.05 < explained(weak) < explained(right)
+    assert explained(1 - (1 - weak) ** 0.1) == pytest.approx(explained(weak), abs=1e-4)  # less sure, as right

@@ -1,0 +1,62 @@
+"""Trials: what is held out contributes nothing, limits are kept, and forecasts equal a dense twin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tests.eagle.samples import planted, whitened
+from xpipe.eagle import trial
+from xpipe.eagle._posteriors_numba import CEILING, RULED_OUT
+from xpipe.grouping import random_groups, spread_labels
+
+
+def test_a_forecast_equals_a_dense_twin():
+    X, Y = planted(n_samples=200, n_features=40)
+    Y1, Y2 = random_groups(Y, 4, 0)
+    rows = whitened(X, 40, 0.5)
+    held = trial.set_aside(Y1, Y2, seed=1)
+    owners = sp.csr_matrix(sp.csr_matrix(spread_labels(held.Y1, held.Y2)).T)
+    found = trial.forecast(rows, held, owners, threads=2, powers=np.array([1, 3]))
+    dense = X.toarray().astype(np.float64)
+    weights = np.linalg.inv(dense.T @ dense + 0.5 * np.eye(40)) @ dense.T @ owners.toarray().T
+    chances = np.clip(dense @ weights, RULED_OUT, CEILING)
+    for at, label in enumerate(held.labels):
+        for place in range(held.held_members.shape[0]):
+            members = held.held_members[place].indices
+            expected = np.log1p(-chances[members, label]).sum()
+            assert found.log_none[at, place] == pytest.approx(expected, abs=2e-3)
+            norm = (np.maximum((dense @ weights)[members, label], RULED_OUT) ** 3).sum() ** (1 / 3)
+            assert np.exp(found.log_norms[1, at, place]) == pytest.approx(norm, abs=2e-3)
+            assert held.held_labels[at, place] == (Y[members, label].sum() > 0)
+
+
+def test_held_out_groups_contribute_nothing():
+    _, Y = planted()
+    Y1, Y2 = random_groups(Y, 4, 0)
+    held = trial.set_aside(Y1, Y2, seed=0)
+    held_samples = np.unique(held.held_members.indices)
+    assert len(held_samples) == 4 * held.held_members.shape[0] > 0
+    assert held.Y1[held_samples].nnz == 0
+    assert spread_labels(held.Y1, held.Y2)[held_samples].nnz == 0
+    untouched = np.setdiff1d(np.arange(Y.shape[0]), held_samples)
+    assert (held.Y1[untouched] != Y1[untouched]).nnz == 0
+    np.testing.assert_allclose(
+        held.rates, (Y2[np.diff(held.Y1.tocsc().indptr) > 0].toarray() > 0).mean(axis=0)[held.labels]
+    )
+
+
+def test_a_trial_keeps_within_its_limits(monkeypatch):
+    _, Y = planted(n_samples=2000)
+    Y1, Y2 = random_groups(Y, 4, 0)
+    monkeypatch.setattr(trial, "MOST_PAIRS", 2500)
+    monkeypatch.setattr(trial, "MOST_HELD_ROWS", 41)
+    held = trial.set_aside(Y1, Y2, seed=0)
+    assert held.held_members.nnz == 40
+    assert 0 < spread_labels(held.Y1, held.Y2).nnz <= 2500
+    assert len(held.labels) < Y.shape[1]
+    needed = held.samples()
+    small = held.of_samples(needed)
+    assert spread_labels(small.Y1, small.Y2).nnz == spread_labels(held.Y1, held.Y2).nnz
+    assert small.held_members.nnz == 40

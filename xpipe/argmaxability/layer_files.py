@@ -1,0 +1,105 @@
+"""One output layer from files: its weights, and the bias that belongs to them.
+
+Holds no reading of formats (`weights`). A bias that lies beside the weights is part of the layer: without it,
+proofs would be about another layer. So a bias whose name and length fit is used, and the user is always told.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from xpipe.argmaxability.options import NO_BIAS
+from xpipe.argmaxability.output_layer import check_weights
+from xpipe.argmaxability.weights import LONGEST_NAME, array_shapes, choose_array, list_arrays, read_weights
+from xpipe.errors import ConfigError, printable
+
+WEIGHT_WORD = re.compile(r"weights?|kernel|(?<![A-Za-z])w(?![A-Za-z])", re.IGNORECASE)
+BIAS_WORDS = ("bias", "biases", "b")
+LAST_WORD = re.compile(r"[^./_]+\Z")
+CHOOSE = "say which: --bias-key NAME (in a pipeline: verify.bias_key), or --no-bias (verify.bias: none)"
+
+
+class StoredLayer(NamedTuple):
+    """Weights float64 [n_labels, d], bias float64 [n_labels] or None, and a sentence about the bias, maybe empty."""
+
+    W: np.ndarray
+    bias: np.ndarray | None
+    bias_told: str
+
+
+def read_layer(path: str, key: str | None = None, bias: str | None = None, bias_key: str | None = None) -> StoredLayer:
+    """The layer whose weights are array `key` of a file.
+
+    bias: a file of its own, or "none" for no bias. bias_key: the name of the bias in that file, or else beside the
+    weights. Where neither is given, the bias is looked for beside the weights. Raises ConfigError where several arrays
+    may be the bias and for options that exclude each other, DataError for wrong files and numbers.
+    """
+    if bias == NO_BIAS and bias_key is not None:
+        raise ConfigError("a bias is both named and left out", fix="give --bias-key or --no-bias, not both")
+    W = read_weights(path, key)
+    found, told = None, ""
+    if bias == NO_BIAS:
+        name, _ = _beside(path, key, W) if W.ndim == 2 else (None, "")
+        told = "bias: left out" + (f", although {_shown(name)} fits" if name else "")
+    elif bias is not None or bias_key is not None:
+        found = read_weights(bias or path, bias_key)
+        told = f"bias: {_shown(bias_key or os.path.basename(bias or path))} ({found.size:,} numbers)"
+    elif W.ndim == 2:
+        name, told = _beside(path, key, W)
+        if name is not None:
+            found = read_weights(path, name)
+            told = f"bias: {_shown(name)} ({found.size:,} numbers)"
+    return StoredLayer(*check_weights(W, found), told)
+
+
+def _shown(name: str | None) -> str:
+    """A name as it may be printed."""
+    return printable(name or "", LONGEST_NAME)
+
+
+def _beside(path: str, key: str | None, W: np.ndarray) -> tuple[str | None, str]:
+    """(name of the bias beside the weights, or None; a sentence about one that does not fit, or "")."""
+    shapes = array_shapes(path)
+    if not shapes:
+        return None, ""
+    own = choose_array(path, key, shapes)
+    siblings = [name for name in shapes if name != own and name.lower() in bias_names(own)]
+    fitting = [name for name in siblings if shapes[name] == (len(W),)]
+    if not siblings:
+        fitting = _other_biases(own, shapes, len(W))
+    if len(fitting) > 1:
+        raise ConfigError(
+            f"several arrays may be the bias of {_shown(own)}",
+            where=path,
+            why=list_arrays({name: shapes[name] for name in fitting}),
+            fix=CHOOSE,
+        )
+    if fitting:
+        return fitting[0], ""
+    if not siblings:
+        return None, ""
+    turned = any(shapes[name] == (W.shape[1],) for name in siblings)
+    told = f"bias: none used; {list_arrays({name: shapes[name] for name in siblings})} does not fit {len(W):,} labels"
+    return None, told + ("; are the weights transposed?" if turned else "")
+
+
+def _other_biases(own: str, shapes: dict[str, tuple[int, ...]], n_labels: int) -> list[str]:
+    """Arrays called bias with one number per label, that are not the bias of another array of the file."""
+    taken = {bias for name, shape in shapes.items() if name != own and len(shape) > 1 for bias in bias_names(name)}
+    return [
+        name
+        for name, shape in shapes.items()
+        if "bias" in name.lower() and shape == (n_labels,) and name != own and name.lower() not in taken
+    ]
+
+
+def bias_names(weights: str) -> set[str]:
+    """Conventional names, in lower case, of the bias of weights with this name: `2.weight` -> `2.bias`, `2.b`."""
+    names = {weights[: match.start()] + bias for match in [LAST_WORD.search(weights)] if match for bias in BIAS_WORDS}
+    for match in WEIGHT_WORD.finditer(weights):
+        names |= {weights[: match.start()] + bias + weights[match.end() :] for bias in BIAS_WORDS}
+    return {name.lower() for name in names} - {weights.lower()}

@@ -1,0 +1,91 @@
+"""Kernels that forecast the labels of held-out groups from weighted owners in the other groups.
+
+Holds no judgement of a forecast: that is `selection`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from xpipe.eagle._posteriors_numba import CEILING, RULED_OUT, log_norm_of
+from xpipe.eagle._whitened_numba import add_coordinates, add_rows, clear_rows
+from xpipe.ground.accelerate import jit
+
+
+class ForecastSpace(NamedTuple):
+    """Work space of one thread, float32; several labels lie side by side in lanes.
+
+    dense [n_features], leading [rank] and sums [n_features, lanes] are zero on entry and on exit. sum_coordinates
+    [rank, lanes] and scores [held-out samples, lanes] may hold anything.
+    """
+
+    dense: np.ndarray
+    leading: np.ndarray
+    sums: np.ndarray
+    sum_coordinates: np.ndarray
+    scores: np.ndarray
+
+
+@jit
+def add_owners(samples, weights, rows, space, lane):
+    """Put the weighted sums of the rows of some samples into a lane of space.sums and space.sum_coordinates."""
+    indptr, indices, values = rows.sparse
+    dense, leading, sums = space.dense, space.leading, space.sums
+    add_rows(samples, weights, indptr, indices, values, dense)
+    add_coordinates(samples, weights, rows.coordinates, leading)
+    for place in range(len(samples)):
+        for entry in range(indptr[samples[place]], indptr[samples[place] + 1]):
+            sums[indices[entry], lane] = dense[indices[entry]]
+    space.sum_coordinates[:, lane] = leading
+    clear_rows(samples, indptr, indices, dense)
+    leading[:] = 0
+
+
+@jit
+def score_samples(samples, rows, space):
+    """space.scores = the scores of some samples, for the labels of all lanes."""
+    indptr, indices, values = rows.sparse
+    scores, sums, sum_coordinates = space.scores, space.sums, space.sum_coordinates
+    lanes = sums.shape[1]
+    scores[:] = 0
+    for place in range(len(samples)):
+        row, found = samples[place], scores[place]
+        for entry in range(indptr[row], indptr[row + 1]):
+            source, value = sums[indices[entry]], values[entry]
+            for lane in range(lanes):
+                found[lane] += value * source[lane]
+        for c in range(len(sum_coordinates)):
+            source, value = sum_coordinates[c], rows.coordinates[row, c]
+            for lane in range(lanes):
+                found[lane] -= value * source[lane]
+
+
+@jit
+def forecast_labels(labels, owners, rows, held, space, powers, log_none, log_norms):
+    """Forecast some labels for all held-out groups.
+
+    owners: Triple, labels x samples, the weights of the owners. held: the samples of each held-out group.
+    log_none[i, j] = log of the chance that no sample of held-out group j has label i. log_norms[n, i, j] = log of the
+    powers[n]-norm of the scores of its samples.
+    """
+    owner_starts, owner_samples, weights = owners
+    lanes = space.sums.shape[1]
+    for first in range(0, len(labels), lanes):
+        some = labels[first : first + lanes]
+        for lane in range(len(some)):
+            inside = slice(owner_starts[some[lane]], owner_starts[some[lane] + 1])
+            add_owners(owner_samples[inside], weights[inside], rows, space, lane)
+        score_samples(held.items, rows, space)
+        for lane in range(len(some)):
+            inside = slice(owner_starts[some[lane]], owner_starts[some[lane] + 1])
+            clear_rows(owner_samples[inside], rows.sparse.indptr, rows.sparse.indices, space.sums)
+            for group in range(len(held.starts) - 1):
+                scores = space.scores[held.starts[group] : held.starts[group + 1], lane]
+                total = 0.0
+                for place in range(len(scores)):
+                    total += np.log1p(-min(max(scores[place], RULED_OUT), CEILING))
+                log_none[first + lane, group] = total
+                for number in range(len(powers)):
+                    log_norms[number, first + lane, group] = log_norm_of(scores, powers[number])

@@ -1,0 +1,124 @@
+"""Kernels that turn scores into posteriors, and find the best sample of every group.
+
+Holds no scores of its own: `_rounds_numba` computes them. A pair is a label and a sample of one of its groups.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from xpipe.eagle._rows_numba import Lists
+from xpipe.ground.accelerate import jit
+
+FLOOR, CEILING = 1e-4, 0.999  # scores as chances stay between these: no sample is ruled out, none is certain
+RULED_OUT = 1e-6  # the smallest chance that a held-out sample is given
+SURE = 1e30  # the highest score that counts: powers of it stay finite
+SMALL_HAZARD = -30.0  # where the log of a hazard h is below this, 1 - exp(-h) is h in float64
+
+
+class Pairs(NamedTuple):
+    """The pairs that groups allow, with the groups that allow them."""
+
+    samples: Lists  # samples of each label, ascending
+    groups: Lists  # groups of each label
+    members: Lists  # samples of each group
+
+
+class Calibration(NamedTuple):
+    """How scores s become chances of owning: 1 - exp(-e^offset n_groups^per_group s^slope).
+
+    The score of a group is the power-norm of the scores of its members.
+    """
+
+    offset: float
+    slope: float
+    per_group: float
+    power: int
+
+
+@jit
+def noisy_or(group_ends, members, scores, owned):
+    """owned[i] = chance that sample i owns the label, given that some member of its group does.
+
+    scores are taken for independent chances. A sample of several groups takes its largest posterior.
+    """
+    owned[:] = 0
+    start = 0
+    for group in range(len(group_ends)):
+        stop = group_ends[group]
+        log_none = 0.0
+        for place in range(start, stop):
+            chance = min(max(scores[place], FLOOR), CEILING)
+            log_none += np.log1p(-chance)
+        some = -np.expm1(log_none)
+        for place in range(start, stop):
+            chance = min(max(scores[place], FLOOR), CEILING)
+            owned[members[place]] = max(owned[members[place]], np.float32(chance / some))
+        start = stop
+
+
+@jit
+def log_norm_of(scores, power):
+    """The log of the power-norm of scores: of their sum for power 1, nearly of their maximum for a high power."""
+    total = 0.0
+    for place in range(len(scores)):
+        total += min(max(scores[place], RULED_OUT), SURE) ** power
+    return np.log(total) / power
+
+
+@jit
+def log_chance(log_hazard):
+    """log(1 - exp(-e^log_hazard)), finite for any finite hazard, where the chance itself could round to zero."""
+    if log_hazard < SMALL_HAZARD:
+        return log_hazard
+    return np.log(-np.expm1(-np.exp(min(log_hazard, -SMALL_HAZARD))))
+
+
+@jit
+def calibrate_pairs(labels, pairs, score, calibration, posterior):
+    """posterior[pair] = chance of the sample's score / chance of the group's score; the largest of its groups.
+
+    posterior is 0 on entry.
+    """
+    offset, slope, per_group, power = calibration
+    pair_starts, pair_samples = pairs.samples
+    label_starts, label_groups = pairs.groups
+    group_starts, group_samples = pairs.members
+    for label in labels:
+        samples = pair_samples[pair_starts[label] : pair_starts[label + 1]]
+        n_groups = label_starts[label + 1] - label_starts[label]
+        start = offset + per_group * np.log(n_groups)
+        for at in range(label_starts[label], label_starts[label + 1]):
+            members = group_samples[group_starts[label_groups[at]] : group_starts[label_groups[at] + 1]]
+            places, scores = np.empty(len(members), np.int64), np.empty(len(members), np.float64)
+            for place in range(len(members)):
+                places[place] = pair_starts[label] + np.searchsorted(samples, members[place])
+                scores[place] = min(max(score[places[place]], RULED_OUT), SURE)
+            some = log_chance(start + slope * log_norm_of(scores, power))
+            for place in range(len(members)):
+                chance = np.exp(min(log_chance(start + slope * np.log(scores[place])) - some, 0.0))
+                posterior[places[place]] = max(posterior[places[place]], np.float32(chance))
+
+
+@jit
+def best_of_groups(labels, pairs, score, best):
+    """best[pair] = True for the largest score of each (group, label); on ties for the lowest sample number.
+
+    Every group with members has one, whatever the scores: NaN loses against any other score.
+    """
+    pair_starts, pair_samples = pairs.samples
+    label_starts, label_groups = pairs.groups
+    group_starts, group_samples = pairs.members
+    for label in labels:
+        samples = pair_samples[pair_starts[label] : pair_starts[label + 1]]
+        for at in range(label_starts[label], label_starts[label + 1]):
+            group = label_groups[at]
+            winner, largest = -1, np.float32(-np.inf)
+            for place in range(group_starts[group], group_starts[group + 1]):
+                pair = pair_starts[label] + np.searchsorted(samples, group_samples[place])
+                if winner < 0 or score[pair] > largest or (np.isnan(largest) and not np.isnan(score[pair])):
+                    winner, largest = pair, score[pair]
+            if winner >= 0:
+                best[winner] = True

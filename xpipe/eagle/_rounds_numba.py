@@ -1,0 +1,221 @@
+"""Kernels of the rounds of the discriminative method: scores and noisy-or posteriors of one label after the other.
+
+Holds no calibration (`_posteriors_numba`) and no threads. Symbols: q = posterior that a sample owns the label, s = its
+score, kinship = what a row of a group adds to the score of another row of the same group.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from xpipe.eagle._posteriors_numba import noisy_or
+from xpipe.eagle._whitened_numba import (
+    add_coordinates,
+    add_rows,
+    clear_rows,
+    copy_rows,
+    score_rows,
+    subtract_leading,
+    transpose_rows,
+)
+from xpipe.ground.accelerate import jit
+
+TILE_ROWS = 128  # rows whose coordinates lie side by side: enough for every lane, few enough for the cache
+UNTOLD = 5e-4  # a change of a posterior up to this is not added to the sums yet
+
+
+class Kinship(NamedTuple):
+    """What members of a group add to each other's scores.
+
+    values[starts[g] + i * size + j] belongs to members i and j of group g. starts[g] is -1 where the group is too
+    large.
+    """
+
+    starts: np.ndarray  # int64
+    values: np.ndarray  # float32
+
+
+class LabelGroups(NamedTuple):
+    """The groups of one label.
+
+    The members of group i end at ends[i], where those of the next group begin. `members` are places among the samples
+    of the label.
+    """
+
+    numbers: np.ndarray  # int32
+    ends: np.ndarray  # int64
+    members: np.ndarray  # int64
+
+
+class RoundSpace(NamedTuple):
+    """Work space of one thread.
+
+    position: int32 [n_samples]. dense [n_features], leading [rank]: float32, zero on entry and on exit. tiles [any,
+    rank, TILE_ROWS]: coordinates of the rows of a label; at least one tile. own_indices, own_values: room for the
+    entries of these rows.
+    """
+
+    position: np.ndarray
+    dense: np.ndarray
+    leading: np.ndarray
+    tiles: np.ndarray
+    own_indices: np.ndarray
+    own_values: np.ndarray
+
+
+@jit
+def measure_kinship(groups, members, rows, dense, kinship):
+    """Fill the kinship of some groups. dense: float32 [n_features], zero on entry and on exit."""
+    indptr, indices, values = rows.sparse
+    group_starts, group_samples = members
+    for group in groups:
+        if kinship.starts[group] < 0:
+            continue
+        samples = group_samples[group_starts[group] : group_starts[group + 1]]
+        size, rank = len(samples), rows.coordinates.shape[1]
+        tile = np.empty((rank, size), np.float32)
+        transpose_rows(rows.coordinates, samples, tile)
+        for one in range(size):
+            row = samples[one]
+            found = kinship.values[kinship.starts[group] + one * size : kinship.starts[group] + (one + 1) * size]
+            for entry in range(indptr[row], indptr[row + 1]):
+                dense[indices[entry]] = values[entry]
+            score_rows(samples, indptr, indices, values, dense, found)
+            subtract_leading(tile, rows.coordinates[row], found)
+            for entry in range(indptr[row], indptr[row + 1]):
+                dense[indices[entry]] = 0
+
+
+@jit
+def leave_groups_out(groups, samples, kinship, influence, told, scores, outside):
+    """outside[place] = the score of a member without what its own group contributed.
+
+    Where the group is too large for that, only the contribution of the member itself is left out. told: the posteriors
+    that the sums know of.
+    """
+    start = 0
+    for number in range(len(groups.numbers)):
+        stop, kin = groups.ends[number], kinship.starts[groups.numbers[number]]
+        size = stop - start
+        for place in range(start, stop):
+            member = groups.members[place]
+            outside[place] = scores[member]
+            if kin < 0:
+                outside[place] -= influence[samples[member]] * told[member]
+        if kin >= 0:
+            inside = outside[start:stop]
+            for other in range(size):
+                weight = told[groups.members[start + other]]
+                if weight != 0:
+                    source = kinship.values[kin + other * size : kin + (other + 1) * size]
+                    for place in range(size):
+                        inside[place] -= weight * source[place]
+        start = stop
+
+
+@jit
+def gather_groups(label, pairs, samples, position, owned):
+    """The groups of a label; `owned` starts with 1 / (size of the smallest group) of each sample."""
+    label_starts, label_groups = pairs.groups
+    group_starts, group_samples = pairs.members
+    for place in range(len(samples)):
+        position[samples[place]] = place
+    numbers = label_groups[label_starts[label] : label_starts[label + 1]]
+    n_members = 0
+    for group in numbers:
+        n_members += group_starts[group + 1] - group_starts[group]
+    members, ends = np.empty(n_members, np.int64), np.empty(len(numbers), np.int64)
+    n_members = 0
+    owned[:] = 0
+    for number in range(len(numbers)):
+        group = numbers[number]
+        size = group_starts[group + 1] - group_starts[group]
+        for place in range(group_starts[group], group_starts[group + 1]):
+            member = position[group_samples[place]]
+            members[n_members] = member
+            n_members += 1
+            owned[member] = max(owned[member], np.float32(1.0 / size))
+        ends[number] = n_members
+    return LabelGroups(numbers, ends, members)
+
+
+@jit
+def fit_labels(labels, pairs, rows, kinship, rounds, tolerance, space, posterior, score):
+    """Alternate scores and posteriors for some labels; fills posterior and score at the pairs of these labels.
+
+    A sample of several groups takes its largest posterior and its largest score.
+    """
+    pair_starts, pair_samples = pairs.samples
+    for label in labels:
+        first, last = pair_starts[label], pair_starts[label + 1]
+        if first == last:
+            continue
+        samples = pair_samples[first:last]
+        owned, scores = posterior[first:last], score[first:last]
+        groups = gather_groups(label, pairs, samples, space.position, owned)
+        outside = np.empty(len(groups.members), np.float32)
+        fit_label(samples, groups, rows, kinship, rounds, tolerance, space, owned, scores, outside)
+        scores[:] = -np.inf
+        for place in range(len(groups.members)):
+            scores[groups.members[place]] = max(scores[groups.members[place]], outside[place])
+
+
+@jit
+def fit_label(samples, groups, rows, kinship, rounds, tolerance, space, owned, scores, outside):
+    """The rounds of one label, which start from the posteriors in `owned`; outside = the last scores of all members."""
+    indptr, indices, values = rows.sparse
+    dense, leading, tiles = space.dense, space.leading, space.tiles
+    n_tiles = -(-len(samples) // TILE_ROWS)
+    kept = n_tiles <= len(tiles)  # otherwise tiles are made anew in every round
+    if kept:
+        for number in range(n_tiles):
+            transpose_rows(rows.coordinates, samples[number * TILE_ROWS : (number + 1) * TILE_ROWS], tiles[number])
+    n_entries = 0
+    for place in range(len(samples)):
+        n_entries += indptr[samples[place] + 1] - indptr[samples[place]]
+    own, own_indptr, own_indices, own_values = samples, indptr, indices, values
+    if n_entries <= len(space.own_indices):
+        own, own_indptr = np.arange(len(samples)).astype(np.int32), np.empty(len(samples) + 1, np.int64)
+        own_indices, own_values = space.own_indices, space.own_values
+        copy_rows(samples, rows.sparse, own_indptr, space.own_indices, space.own_values)
+    told, news = np.zeros(len(samples), np.float32), np.empty(len(samples), np.float32)
+    before = np.empty(len(samples), np.float32)
+    for _ in range(rounds):
+        before[:] = owned
+        list_news(owned, told, news)
+        add_rows(own, news, own_indptr, own_indices, own_values, dense)
+        add_coordinates(samples, news, rows.coordinates, leading)
+        score_rows(own, own_indptr, own_indices, own_values, dense, scores)
+        for number in range(n_tiles):
+            inside = slice(number * TILE_ROWS, (number + 1) * TILE_ROWS)
+            tile = tiles[number if kept else 0]
+            if not kept:
+                transpose_rows(rows.coordinates, samples[inside], tile)
+            subtract_leading(tile, leading, scores[inside])
+        leave_groups_out(groups, samples, kinship, rows.influence, told, scores, outside)
+        noisy_or(groups.ends, groups.members, outside, owned)
+        if largest_change(before, owned) < tolerance:
+            break
+    clear_rows(own, own_indptr, own_indices, dense)
+    leading[:] = 0
+
+
+@jit
+def list_news(owned, told, news):
+    """news = the changes of posteriors that the sums are told now. Most posteriors settle after a few rounds."""
+    for place in range(len(owned)):
+        news[place] = owned[place] - told[place]
+        if abs(news[place]) <= UNTOLD:
+            news[place] = 0
+        told[place] += news[place]
+
+
+@jit
+def largest_change(before, now):
+    """The largest absolute difference of two arrays, float32."""
+    change = np.float32(0)
+    for place in range(len(now)):
+        change = max(change, abs(now[place] - before[place]))
+    return change

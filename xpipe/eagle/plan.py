@@ -1,0 +1,158 @@
+"""The plan of every method: what is chosen once, what is done per chunk of labels, and what travels between the two.
+
+Holds no arithmetic, no threads and no files. `impute` carries the plan out in this process, with one chunk that holds
+all labels. Stage assign carries it out on a cluster, with many chunks:
+
+    1. decide         once; from all groups, and rows of some samples
+           discriminative, auto: ridge, calibration, threshold; auto: the method        (`choice`)
+       gives a Decision, which travels to every chunk
+    2. assign_chunk   once per chunk of labels; from the groups that carry them, and the rows of their samples
+           discriminative: whiten, rounds, posteriors, threshold, owners                (`discriminative`)
+           eagle0, eagle, centred: embed, then the nearest sample of each group         (`embedding`, `assignment`)
+           baseline: every label of a group to each of its samples
+           then: no label is lost                                                       (`ownership`)
+       gives the scores of the owners, samples x labels of the chunk
+    3. the caller joins the chunks
+
+How labels are cut into chunks changes no byte of the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from xpipe.eagle.assignment import assign, embed_and_assign
+from xpipe.eagle.choice import Choice, choose
+from xpipe.eagle.discriminative import find_owners
+from xpipe.eagle.options import ImputeOptions
+from xpipe.eagle.ownership import check_owners
+from xpipe.eagle.problem import as_ones
+from xpipe.eagle.whitening import Whitener, whiten
+from xpipe.ground.backend import Backend
+from xpipe.grouping.groups import spread_labels
+
+
+class FeatureRows(Protocol):
+    """Where a plan takes feature rows from: a matrix in memory, or a store.
+
+    scaled: times the power of two, the same for all rows, that brings their values to 1 at most.
+    """
+
+    def take(self, samples: np.ndarray | None, *, scaled: bool) -> sp.csr_matrix:
+        """The rows of these samples; None: of all samples."""
+        ...
+
+    def mean(self, *, scaled: bool) -> np.ndarray:
+        """The mean row of all samples, float64."""
+        ...
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What travels to every chunk of labels. choice, whitener: of `discriminative` and `auto`."""
+
+    options: ImputeOptions
+    method: str  # never "auto"
+    choice: Choice | None = None
+    whitener: Whitener | None = None
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some labels, and the groups that carry them: Y1 (samples x groups), Y2 (groups x labels of the chunk).
+
+    samples: the numbers of the rows of Y1, ascending; None: all samples.
+    """
+
+    samples: np.ndarray | None
+    Y1: sp.csr_matrix
+    Y2: sp.csr_matrix
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """The owners of the labels of a chunk.
+
+    scores: samples x labels; an entry is an owner. objective: after 0..steps steps, where the method has one.
+    """
+
+    scores: sp.csr_matrix
+    objective: np.ndarray | None = None
+
+
+def needs_mean(options: ImputeOptions) -> bool:
+    """Whether the plan will ask for the mean row of all samples."""
+    return options.method in ("centred", "auto")
+
+
+def decide(
+    options: ImputeOptions, features: FeatureRows, Y1: sp.csr_matrix, Y2: sp.csr_matrix, threads: int
+) -> Decision:
+    """Make the choices of the method, if it has any, from all groups."""
+    if not options.chooses:
+        return Decision(options, options.method)
+    mean = features.mean(scaled=True) if needs_mean(options) else None
+    choice, whitener = choose(
+        lambda samples: features.take(samples, scaled=True), Y1, Y2, options, mean=mean, threads=threads
+    )
+    return Decision(options, choice.method, choice, whitener)
+
+
+def assign_chunk(
+    decision: Decision,
+    features: FeatureRows,
+    chunk: Chunk,
+    *,
+    threads: int,
+    embedding: sp.csr_matrix | None = None,
+    backend: Backend | None = None,
+) -> Assigned:
+    """Find the owners of the labels of a chunk. embedding: of these labels, where it is stored already.
+
+    Raises StageError where a label is lost or a group does not allow an owner; this would be a mistake in xpipe.
+    """
+    assigned = _assign(decision, features, chunk, threads, embedding, backend)
+    Y1, Y2 = as_ones(chunk.Y1, "membership (Y1)"), as_ones(chunk.Y2, "group_labels (Y2)")
+    check_owners(assigned.scores, Y1, Y2, decision.method)
+    return assigned
+
+
+def _assign(
+    decision: Decision,
+    features: FeatureRows,
+    chunk: Chunk,
+    threads: int,
+    embedding: sp.csr_matrix | None,
+    backend: Backend | None,
+) -> Assigned:
+    """The owners by the method that was decided on."""
+    method, Y1, Y2 = decision.method, chunk.Y1, chunk.Y2
+    if method == "baseline":
+        return Assigned(spread_labels(Y1, Y2))
+    if method == "discriminative":
+        return Assigned(_discriminative(decision, features, chunk, threads))
+    X = features.take(chunk.samples, scaled=False)
+    if embedding is not None:
+        return Assigned(assign(X, Y1, Y2, embedding, threads=threads, return_scores=True, backend=backend)[1])
+    centred, chosen = method == "centred", decision.options.embed_options(method)
+    _, scores, objective = embed_and_assign(
+        X, Y1, Y2, steps=chosen.steps, step_size=chosen.step_size, centred=centred,
+        mean=features.mean(scaled=False) if centred else None, trace=True, threads=threads, backend=backend,
+    )  # fmt: skip
+    return Assigned(scores, np.asarray(objective, dtype=np.float64))
+
+
+def _discriminative(decision: Decision, features: FeatureRows, chunk: Chunk, threads: int) -> sp.csr_matrix:
+    """Posteriors of the owners by the discriminative method."""
+    options, choice, whitener = decision.options, decision.choice, decision.whitener
+    assert choice is not None  # `decide` made both
+    assert whitener is not None
+    rows = whiten(features.take(chunk.samples, scaled=True), whitener, threads)  # the plain rows are freed here
+    return find_owners(
+        rows, chunk.Y1, chunk.Y2, calibration=choice.calibration, owners=options.owners, threshold=choice.threshold,
+        rounds=options.rounds, most_members=choice.most_members, threads=threads,
+    )  # fmt: skip

@@ -1,0 +1,152 @@
+"""Leading directions of feature rows: eigenvectors and eigenvalues of X^T X, by randomised subspace iteration.
+
+Holds no labels, no groups and no ridge: `whitening` makes a whitener of a spectrum and a ridge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from xpipe.eagle import _whitening_numba as kernels
+from xpipe.eagle.options import usual_rank
+from xpipe.ground.library_threads import one_thread_each
+from xpipe.ground.seeding import bit_generator, permutation
+from xpipe.ground.sparse import to_matrix, to_triple
+
+OVERSAMPLING = 32  # directions beyond the rank that the iteration carries
+SWEEPS = 3  # of subspace iteration; the residual diagonal makes up for directions that are not quite the leading ones
+DENSE_GRAM = 8192  # up to this many features, X^T X is formed
+MOST_ROWS = 100_000  # rows that the directions are learned from; more would change them very little
+BLOCK = 1 << 14  # features per block of a tall product
+GRAM_BLOCK = 256  # rows of X^T X per product; fixed, so that the number of threads changes no byte
+NO_LENGTH = 1e-12  # where the largest value is about 1, rows of a smaller mean squared length have no directions
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Leading directions of X^T X, float32."""
+
+    vectors: np.ndarray  # n_features x rank
+    values: np.ndarray  # rank
+    diagonal: np.ndarray  # of X^T X, n_features
+    mean_square: float  # mean squared length of the rows, the unit in which a ridge counts; 0: they have no length
+
+
+def scaled_rows(X: sp.csr_matrix) -> sp.csr_matrix:
+    """X times the power of two that brings its largest value into (1/2, 1], so that squares stay within float32.
+
+    Owners do not change, because a ridge counts in units of the mean squared length of the rows. Only the exponents of
+    the values change, except for values that are next to nothing beside the largest one.
+    """
+    mantissa, exponent = np.frexp(np.abs(X.data).max(initial=0))
+    exponent -= mantissa == 0.5
+    if exponent == 0:
+        return X
+    return to_matrix(to_triple(X)._replace(values=np.ldexp(X.data, -exponent)), X.shape[1])
+
+
+def sampled_rows(n_rows: int, seed: int = 0) -> np.ndarray:
+    """The numbers of the rows that directions are learned from, ascending."""
+    if n_rows <= MOST_ROWS:
+        return np.arange(n_rows)
+    return np.sort(permutation(n_rows, seed, "rows for directions")[:MOST_ROWS])
+
+
+def leading_directions(
+    X: sp.csr_matrix, rank: int | None = None, seed: int = 0, n_rows: int | None = None, threads: int = 1
+) -> Spectrum:
+    """The leading directions of X^T X, computed on one BLAS thread: several threads would add in another order.
+
+    X may be a sample of `n_rows` rows. Its values should be 1 at most (`scaled_rows`), because sums are in float32.
+    There are no directions where the rows have no length.
+    """
+    n_features = X.shape[1]
+    rank = min(rank or usual_rank(n_features), n_features)
+    share = np.float32((n_rows or X.shape[0]) / max(X.shape[0], 1))
+    diagonal = np.asarray(X.multiply(X).sum(axis=0), dtype=np.float32).ravel()
+    mean_square = float(diagonal.sum(dtype=np.float64) / max(X.shape[0], 1))
+    if mean_square < NO_LENGTH:
+        return Spectrum(np.zeros((n_features, 0), np.float32), np.zeros(0, np.float32), diagonal * share, 0.0)
+    with one_thread_each():
+        gram = _gram(X, threads) if n_features <= DENSE_GRAM else None
+        if rank == n_features and gram is not None:
+            values, vectors = np.linalg.eigh(gram)
+            vectors, values = vectors[:, ::-1].astype(np.float32), values[::-1]
+        else:
+            vectors, values = _subspace_iteration(X, gram, rank, seed, threads)
+    return Spectrum(vectors, np.maximum(values, 0).astype(np.float32) * share, diagonal * share, mean_square)
+
+
+def _subspace_iteration(
+    X: sp.csr_matrix, gram: np.ndarray | None, rank: int, seed: int, threads: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(vectors, values) of the leading directions of X^T X, from a random start."""
+    n_features = X.shape[1]
+    width = min(rank + OVERSAMPLING, n_features)
+    raw = bit_generator(seed, "whitening").random_raw(-(-n_features * width // 8)).view(np.uint8)
+    basis = (raw[: n_features * width].astype(np.float32) - np.float32(127.5)).reshape(n_features, width)
+    for _ in range(SWEEPS):
+        basis = _orthonormal(_times_gram(X, gram, basis, threads))
+    image = _times_gram(X, gram, basis, threads)
+    values, small = np.linalg.eigh(_products(basis, image))
+    chosen = np.argsort(-values, kind="stable")[:rank]
+    del image
+    return basis @ small[:, chosen].astype(np.float32), values[chosen]
+
+
+def _gram(X: sp.csr_matrix, threads: int) -> np.ndarray:
+    """X^T X, dense float32."""
+    rows, columns = to_triple(X), to_triple(sp.csr_matrix(X.T))
+    gram = np.zeros((X.shape[1], X.shape[1]), dtype=np.float32)
+    _in_pieces(X.shape[1], threads, lambda first, last: kernels.gram_rows(columns, rows, first, last, gram))
+    return gram
+
+
+def _products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """left^T right in float64, some rows at a time: copies of tall matrices would take too much memory."""
+    total = np.zeros((left.shape[1], right.shape[1]))
+    for first in range(0, len(left), BLOCK):
+        total += left[first : first + BLOCK].astype(np.float64).T @ right[first : first + BLOCK]
+    return total
+
+
+def _orthonormal(tall: np.ndarray) -> np.ndarray:
+    """Orthonormal columns that span the same space, without directions that are too weak to matter."""
+    values, vectors = np.linalg.eigh(_products(tall, tall))
+    kept = values > 1e-12 * max(values[-1], 1e-300)
+    found: np.ndarray = tall @ (vectors[:, kept] / np.sqrt(values[kept])).astype(np.float32)
+    return found
+
+
+def _times_gram(X: sp.csr_matrix, gram: np.ndarray | None, basis: np.ndarray, threads: int) -> np.ndarray:
+    """X^T X basis. gram: X^T X where it is formed, else None."""
+    if gram is not None:
+        blocks = [slice(first, first + GRAM_BLOCK) for first in range(0, len(gram), GRAM_BLOCK)]
+        with ThreadPoolExecutor(threads) as pool:
+            return np.concatenate(list(pool.map(lambda block: gram[block] @ basis, blocks)))
+    basis = np.ascontiguousarray(basis, dtype=np.float32)
+    return rows_times(sp.csr_matrix(X.T), rows_times(X, basis, threads), threads)
+
+
+def rows_times(X: sp.csr_matrix, directions: np.ndarray, threads: int) -> np.ndarray:
+    """X @ directions, each row by itself: the number of threads changes no byte."""
+    triple = to_triple(X)
+    out = np.empty((X.shape[0], directions.shape[1]), dtype=np.float32)
+    _in_pieces(
+        X.shape[0],
+        threads,
+        lambda first, last: kernels.project_rows(triple, directions, first, last, out[first:last]),
+    )
+    return out
+
+
+def _in_pieces(n: int, threads: int, work: Callable[[int, int], None]) -> None:
+    """Call work(first, last) for pieces of range(n), in threads."""
+    cuts = np.linspace(0, n, 16 * threads + 1).astype(np.int64)
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, cuts[:-1], cuts[1:]))

@@ -1,0 +1,152 @@
+"""A trial: some groups are held out, and the samples of the others forecast the labels of the held-out groups.
+
+Holds no fitting (`discriminative`) and no judgement of a forecast (`selection`).
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from xpipe.eagle import _forecast_numba as kernels
+from xpipe.eagle._rows_numba import Lists
+from xpipe.eagle._whitened_numba import Whitened
+from xpipe.eagle.discriminative import largest_kinship
+from xpipe.ground.machine import usable_cores
+from xpipe.ground.seeding import permutation
+from xpipe.ground.sparse import to_triple
+
+HELD_OUT_SHARE = 0.15
+MOST_HELD_OUT = 1000  # groups that are held out
+MOST_HELD_ROWS = 50_000  # samples in them
+MOST_LABELS = 400  # labels of a trial: enough for a choice, few enough to cost little
+MOST_PAIRS = 300_000  # (label, sample) pairs that the labels of a trial allow together
+LABELS_AT_ONCE = 32  # labels whose sums lie side by side while held-out groups are scored
+MOST_SUMS = 1 << 23  # numbers in these sums (32 MiB): very wide data has fewer labels at once
+NO_POWERS = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Held-out groups and labels of a trial. Y1 and Y2 keep their shapes; entries of held-out groups are removed."""
+
+    labels: np.ndarray  # numbers of the labels of the trial
+    Y1: sp.csr_matrix  # samples x groups
+    Y2: sp.csr_matrix  # groups x labels; only labels of the trial have entries
+    held_members: sp.csr_matrix  # held-out groups x samples
+    held_labels: np.ndarray  # bool [labels, held-out groups]
+    rates: np.ndarray  # per label, its share of the groups that are not held out
+    n_groups: np.ndarray  # per label, the groups with the label that are not held out
+    most_members: int  # size of the largest groups that have no say in their own scores
+
+    def of_samples(self, samples: np.ndarray) -> Trial:
+        """The same trial with only these samples, numbered from 0 on."""
+        return replace(
+            self, Y1=sp.csr_matrix(self.Y1[samples]), held_members=sp.csr_matrix(self.held_members[:, samples])
+        )
+
+    def samples(self) -> np.ndarray:
+        """The samples that the trial needs, ascending."""
+        groups = np.flatnonzero(self.Y2.getnnz(axis=1))
+        with_labels = np.flatnonzero(sp.csr_matrix(self.Y1[:, groups]).getnnz(axis=1))
+        return np.union1d(with_labels, self.held_members.indices)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is forecast for labels in held-out groups."""
+
+    log_none: np.ndarray  # [labels, groups]: log of the chance that no sample has the label, under the noisy-or
+    log_norms: np.ndarray  # [powers, labels, groups]: log of the norms of the scores
+
+
+def set_aside(Y1: sp.csr_matrix, Y2: sp.csr_matrix, seed: int = 0) -> Trial:
+    """Choose the groups to hold out and the labels of the trial, both by their numbers (see `numbering`)."""
+    sizes = np.asarray(Y1.getnnz(axis=0))
+    held = _held_groups(sizes, seed)
+    keep = np.ones(Y2.shape[0], dtype=np.float32)
+    keep[held] = 0
+    kept_Y1 = sp.csr_matrix(Y1 @ sp.diags(keep))
+    kept_Y1.eliminate_zeros()
+    kept_Y2 = sp.csr_matrix(sp.diags(keep) @ Y2)
+    kept_Y2.eliminate_zeros()
+    n_positive = np.asarray(kept_Y2.getnnz(axis=0))
+    known = np.flatnonzero((n_positive > 0) & (np.asarray(Y2[held].getnnz(axis=0)) > 0))
+    chosen = _trial_labels(known, np.asarray((kept_Y2 > 0).T @ sizes).ravel(), seed)
+    wanted = np.zeros(Y2.shape[1], dtype=np.float32)
+    wanted[chosen] = 1
+    trial_Y2 = sp.csr_matrix(kept_Y2 @ sp.diags(wanted))
+    trial_Y2.eliminate_zeros()
+    held_labels = np.asarray(Y2[held][:, chosen].todense() > 0).T
+    n_staying = max(1, int(((keep > 0) & (sizes > 0)).sum()))
+    return Trial(
+        labels=chosen,
+        Y1=kept_Y1,
+        Y2=trial_Y2,
+        held_members=sp.csr_matrix(Y1[:, held].T),
+        held_labels=np.ascontiguousarray(held_labels),
+        rates=n_positive[chosen] / n_staying,
+        n_groups=n_positive[chosen],
+        most_members=largest_kinship(sizes),
+    )
+
+
+def _held_groups(sizes: np.ndarray, seed: int) -> np.ndarray:
+    """Numbers of the groups to hold out, ascending; groups without samples are not among them."""
+    n_held = max(1, min(int(HELD_OUT_SHARE * len(sizes)), MOST_HELD_OUT))
+    held = permutation(len(sizes), seed, "held-out groups")[:n_held]
+    fit = np.cumsum(sizes[held]) <= MOST_HELD_ROWS
+    fit[:1] = True
+    held = np.sort(held[fit])
+    filled: np.ndarray = held[sizes[held] > 0]
+    return filled
+
+
+def _trial_labels(known: np.ndarray, n_pairs: np.ndarray, seed: int) -> np.ndarray:
+    """Numbers of the labels of the trial, ascending: random ones of `known`, within the limits. n_pairs: per label."""
+    labels: list[int] = []
+    total = 0
+    for label in known[permutation(len(known), seed, "labels looked at")]:
+        if len(labels) < MOST_LABELS and total + n_pairs[label] <= MOST_PAIRS:
+            labels.append(label)
+            total += n_pairs[label]
+    return np.sort(np.asarray(labels, dtype=np.int64))
+
+
+def forecast(
+    rows: Whitened, trial: Trial, owners: sp.csr_matrix, threads: int | None = None, powers: np.ndarray = NO_POWERS
+) -> Forecast:
+    """What weighted owners (labels x samples) forecast for the held-out groups. powers: of the norms of scores."""
+    threads = threads or usable_cores()
+    weights, held = to_triple(owners), to_triple(trial.held_members)
+    held_samples = Lists(held.indptr, held.indices)
+    shape = (len(trial.labels), trial.held_members.shape[0])
+    log_none, log_norms = np.zeros(shape), np.zeros((len(powers), *shape))
+
+    def work(part: int) -> None:
+        chosen = np.arange(part, len(trial.labels), threads)
+        none, norms = np.zeros((len(chosen), shape[1])), np.zeros((len(powers), len(chosen), shape[1]))
+        kernels.forecast_labels(
+            trial.labels[chosen], weights, rows, held_samples, _space(rows, len(held.indices)), powers, none, norms
+        )
+        log_none[chosen], log_norms[:, chosen] = none, norms
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, range(threads)))
+    return Forecast(log_none, log_norms)
+
+
+def _space(rows: Whitened, n_held: int) -> kernels.ForecastSpace:
+    """What one thread needs to score `n_held` samples."""
+    rank = rows.coordinates.shape[1]
+    lanes = max(1, min(LABELS_AT_ONCE, MOST_SUMS // max(rows.n_features, 1)))
+    return kernels.ForecastSpace(
+        dense=np.zeros(rows.n_features, np.float32),
+        leading=np.zeros(rank, np.float32),
+        sums=np.zeros((rows.n_features, lanes), np.float32),
+        sum_coordinates=np.zeros((rank, lanes), np.float32),
+        scores=np.zeros((n_held, lanes), np.float32),
+    )

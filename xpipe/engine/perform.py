@@ -1,0 +1,127 @@
+"""Performs one step of a run: takes it from the store, or runs its stage and publishes what the stage made.
+
+Knows no particular stage, and nothing of the steps before and after.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from xpipe.engine.cluster import Cluster
+from xpipe.engine.context import Context
+from xpipe.engine.decide import Decision
+from xpipe.engine.locks import sole_builder
+from xpipe.engine.manifest import Manifest
+from xpipe.engine.pipeline import Pipeline
+from xpipe.engine.progress import Progress, Says
+from xpipe.engine.receipts import RECEIPTS
+from xpipe.engine.sources import Watched, changed
+from xpipe.engine.store import Store
+from xpipe.engine.wiring import Step
+from xpipe.errors import DataError
+from xpipe.ground import files, machine
+from xpipe.ground.backend import Backend
+
+SLOW_COMPILATION = 2.0  # seconds; a compilation that takes longer is mentioned
+
+
+@dataclass(frozen=True)
+class Run:
+    """What every stage of one run shares. started: the time of the run's start, of `time.monotonic`."""
+
+    pipeline: Pipeline
+    artifacts: Store
+    cluster: Cluster
+    progress: Progress
+    backend: Backend
+    out: str
+    started: float
+
+
+def perform(step: Step, decision: Decision, run: Run) -> tuple[Manifest, dict[str, Any]]:
+    """The manifest of a step, which is built unless it is in the store, and its entry in results.json."""
+    started = time.monotonic()
+    name, artifacts, manifest = step.stage.name, run.artifacts, decision.manifest
+    record: dict[str, Any] = {"stage": name, "key": decision.key, "status": "cached", "why": decision.why}
+    if manifest is not None:
+        artifacts.tidy(manifest)
+    else:
+        assert decision.key is not None  # all steps before it are made
+        with sole_builder(artifacts.folder(name, decision.key), run.progress.note):
+            manifest = artifacts.find(name, decision.key)  # another run may have built it while this one waited
+            if manifest is None or artifacts.damage(manifest):
+                manifest, how = _build(step, decision, run)
+                record |= how
+    record["seconds"] = round(time.monotonic() - started, 3)
+    record["ingredients"] = manifest.ingredients
+    record["summary"] = manifest.summary
+    record["digests"] = {artifact: a.digest for artifact, a in manifest.artifacts.items()}
+    return manifest, record
+
+
+def _build(step: Step, decision: Decision, run: Run) -> tuple[Manifest, dict[str, Any]]:
+    """Run a stage and publish what it made. Returns the manifest, and what results.json says of how it went."""
+    name, key, ingredients = step.stage.name, decision.key, decision.ingredients
+    artifacts, pipeline, progress = run.artifacts, run.pipeline, run.progress
+    assert key is not None
+    assert ingredients is not None
+    folder = artifacts.begin(name, key)
+    bar = progress.stage(name, unit=step.stage.counts)
+    context: Context[Any] = Context(
+        stage=name,
+        params=step.params,
+        seed=pipeline.seed,
+        inputs=decision.inputs,
+        folder=folder,
+        cluster=run.cluster,
+        cluster_params=pipeline.cluster,
+        bar=bar,
+        warn=progress.warn,
+        note=progress.note,
+        backend=run.backend,
+        sources=decision.sources,
+    )
+    if pipeline.cluster.kind == "local":
+        _compile(step, progress)
+    machine.reset_peak()
+    try:
+        produced = step.stage.run(context)
+    except (DataError, OSError):
+        _check_sources(step, decision, run)  # if an input file has changed, that explains the failure better
+        raise
+    _check_sources(step, decision, run)
+    manifest = artifacts.publish(name, key, ingredients, produced.artifacts, produced.summary)
+    bar.done()
+    status = "resumed" if context.resumed else "ran"
+    return manifest, {"status": status, "peak_memory": context.peak_bytes or machine.peak_bytes()}
+
+
+def _compile(step: Step, says: Says) -> None:
+    """Compile the kernels of a stage before the workers start, which would otherwise all compile them at once."""
+    began = time.monotonic()
+    step.stage.compile()
+    seconds = time.monotonic() - began
+    if seconds > SLOW_COMPILATION:
+        says.note(f"{step.stage.name}: compiled its kernels in {seconds:.0f} s, once for this machine")
+
+
+def _check_sources(step: Step, decision: Decision, run: Run) -> None:
+    """Raise DataError if the input files are no longer those whose digests are in the key.
+
+    Units check the files before and after they read them. This check covers what was read in this process, files that
+    were added or removed, and files that were too new for their stamps to prove anything.
+    """
+    assert decision.ingredients is not None
+    if not decision.sources:
+        return
+    watched = Watched(run.artifacts)
+    again = step.stage.identity(step.params, decision.inputs, watched)
+    if again == decision.ingredients["params"]:
+        return
+    assert decision.key is not None
+    files.remove(files.join(run.artifacts.folder(step.stage.name, decision.key), RECEIPTS))
+    now = {source.path: source.sha256 for source in watched.sources}
+    other = [source.path for source in decision.sources if now.get(source.path) != source.sha256]
+    raise changed(other[0] if other else files.parent(decision.sources[0].path))

@@ -1,0 +1,33 @@
+"""The public names of `xpipe.formats`; `__init__.py` imports each on first use."""
+
+from . import catalog as catalog
+from . import parquet as parquet
+from .blocks import decompress as decompress
+from .dataset import Dataset as Dataset
+from .dataset import Split as Split
+from .dataset import read_dataset as read_dataset
+from .group_files import read_group_ids as read_group_ids
+from .group_files import read_membership as read_membership
+from .layout import Layout as Layout
+from .layout import SplitFiles as SplitFiles
+from .layout import recognise as recognise
+from .names import Names as Names
+from .names import read_names as read_names
+from .npz import read_npz as read_npz
+from .npz import write_npz as write_npz
+from .row_counts import row_offsets as row_offsets
+from .row_numbers import read_filter_labels as read_filter_labels
+from .row_numbers import read_index_split as read_index_split
+from .row_text import format_rows as format_rows
+from .single_file import read_labels as read_labels
+from .source import Reject as Reject
+from .source import Rows as Rows
+from .source import TextSource as TextSource
+from .sparse_text import read_sparse as read_sparse
+from .sparse_text import write_sparse as write_sparse
+from .svmlight import read_svmlight as read_svmlight
+from .svmlight import write_svmlight as write_svmlight
+from .text import open_text as open_text
+from .text import parse_range as parse_range
+from .xmc_text import read_xmc as read_xmc
+from .xmc_text import write_xmc as write_xmc

@@ -1,0 +1,30 @@
+"""The public names of `xpipe.heads`; `__init__.py` imports each on first use."""
+
+from .batch import Batch as Batch
+from .batch import matrix_batches as matrix_batches
+from .batches import ParquetBatches as ParquetBatches
+from .bsl import BSL as BSL
+from .dft import DFT as DFT
+from .encoder import SparseEncoder as SparseEncoder
+from .head import Head as Head
+from .linear import Binary as Binary
+from .linear import LMLHead as LMLHead
+from .linear import Quasibinary as Quasibinary
+from .linear import Softmax as Softmax
+from .lml import LML as LML
+from .lml import lml_projection as lml_projection
+from .losses import bce_loss as bce_loss
+from .losses import lml_loss as lml_loss
+from .losses import quasibinary_loss as quasibinary_loss
+from .losses import softmax_loss as softmax_loss
+from .losses import topk_entropy_loss as topk_entropy_loss
+from .miml import CoAttentionMIML as CoAttentionMIML
+from .miml import DeepMIML as DeepMIML
+from .model import HeadModel as HeadModel
+from .options import TrainOptions as TrainOptions
+from .registry import HEADS as HEADS
+from .registry import HeadKind as HeadKind
+from .storing import load_head as load_head
+from .storing import make_head as make_head
+from .targets import Targets as Targets
+from .training import train_head as train_head

@@ -1,0 +1,32 @@
+"""The public names of `xpipe.metrics`; `__init__.py` imports each on first use."""
+
+from .bootstrap import intervals as intervals
+from .breakdown import Group as Group
+from .breakdown import break_down as break_down
+from .calibration import Reliability as Reliability
+from .calibration import assess as assess
+from .calibration import ece as ece
+from .calibration import reliability as reliability
+from .confidence import auroc as auroc
+from .confidence import brier as brier
+from .confidence import max_confidence as max_confidence
+from .confidence import mean_max_confidence as mean_max_confidence
+from .evaluation import evaluate as evaluate
+from .measuring import Measured as Measured
+from .measuring import measure as measure
+from .predictions import Ranked as Ranked
+from .predictions import rank as rank
+from .propensity import inverse_propensity as inverse_propensity
+from .propensity import label_frequency as label_frequency
+from .propensity import usual_propensity as usual_propensity
+from .propensity_constants import USUAL as USUAL
+from .ranking import coverage as coverage
+from .ranking import f1 as f1
+from .ranking import macro_f1 as macro_f1
+from .ranking import micro_f1 as micro_f1
+from .ranking import ndcg as ndcg
+from .ranking import precision as precision
+from .ranking import psndcg as psndcg
+from .ranking import psp as psp
+from .ranking import recall as recall
+from .thresholds import f1_above as f1_above

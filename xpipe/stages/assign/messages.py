@@ -1,0 +1,71 @@
+"""What travels between stage assign and its workers: references, options, numbers; never arrays.
+
+Holds no work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xpipe.eagle.choice import Choice
+from xpipe.eagle.options import ImputeOptions
+from xpipe.ground.backend import Backend
+from xpipe.stages.label_chunks import Grouped
+from xpipe.stages.matrices import MatrixRef
+
+
+@dataclass(frozen=True)
+class Assignment(Grouped):
+    """What owners are found from. embedding: stored label vectors, where they are what the method would compute."""
+
+    options: ImputeOptions
+    embedding: MatrixRef | None
+    backend: Backend
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The assignment with the method that is used.
+
+    choice, whitener: what `discriminative` and `auto` chose, and the files of the whitener that goes with it.
+    """
+
+    assignment: Assignment
+    method: str
+    choice: Choice | None = None
+    whitener: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ChunkResult:
+    """allowed: pairs of sample and label that groups allow. objective: after each step, where the method has one."""
+
+    allowed: int
+    objective: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class OwnerFiles:
+    """The owners of all chunks of labels. cuts: the number of rows of each part of the features."""
+
+    paths: tuple[str, ...]
+    features: MatrixRef
+    truth: MatrixRef | None
+    cuts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How the assigned labels compare with the true ones."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True)
+class GatherResult:
+    """assigned: the number of assigned labels. quality: where true labels are known."""
+
+    assigned: int
+    quality: Quality | None = None

@@ -1,0 +1,16 @@
+"""The public names of `xpipe.trees`; `__init__.py` imports each on first use."""
+
+from .forest import Forest as Forest
+from .forest import make_forest as make_forest
+from .model import LabelTree as LabelTree
+from .options import TreeOptions as TreeOptions
+from .planning import TreePlan as TreePlan
+from .planning import Unit as Unit
+from .planning import plan_forest as plan_forest
+from .training import Owners as Owners
+from .training import UnitWeights as UnitWeights
+from .training import train_unit as train_unit
+from .training import unit_costs as unit_costs
+from .training import unit_rows as unit_rows
+from .training_data import TrainingData as TrainingData
+from .training_data import prepare_data as prepare_data
