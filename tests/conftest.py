@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
 import subprocess
 import sys
@@ -62,9 +63,17 @@ def workers(tmp_path_factory):
         yield lambda **settings: "{" + ", ".join(f"{k}: {v}" for k, v in {"kind": address, **settings}.items()) + "}"
 
 
+@pytest.fixture
+def bucket(s3_server, request):
+    """s3://NAME, new and empty, on a server of our own."""
+    name = "xpipe-" + hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:20]
+    s3_server.create_bucket(Bucket=name)
+    return f"s3://{name}"
+
+
 @pytest.fixture(scope="session")
-def bucket():
-    """s3://xpipe-test on a server of our own."""
+def s3_server():
+    """A client of a server that speaks S3; the environment names it to whoever reads s3://."""
     pytest.importorskip("s3fs")
     pytest.importorskip("moto")
     import boto3
@@ -91,13 +100,13 @@ def bucket():
         deadline = time.monotonic() + LIMIT
         while True:
             try:
-                client.create_bucket(Bucket="xpipe-test")
+                client.list_buckets()
                 break
             except EndpointConnectionError:
                 assert server.poll() is None, "the server ended"
                 assert time.monotonic() < deadline, "the server does not answer"
                 time.sleep(0.1)
-        yield "s3://xpipe-test"
+        yield client
     finally:
         client.close()
         server.terminate()
