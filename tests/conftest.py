@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
 import subprocess
 import sys
@@ -18,12 +19,17 @@ settings.register_profile("any speed", deadline=None, max_examples=50, suppress_
 settings.load_profile("any speed")
 
 
-LONGEST_FIRST = ["test_same_bytes.py", "test_interruptions.py", "test_cluster_remote.py", "test_pipeline.py"]
+LONGEST_FIRST = [
+    "test_same_bytes.py", "test_interruptions.py", "test_sources.py", "test_cluster_remote.py", "test_cluster.py",
+    "test_pipeline.py", "test_full_disk.py", "test_cli.py", "test_train_heads.py", "test_verify.py",
+    "test_cluster_local.py",
+]  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take minutes come first: at the end, one process would wait for the other."""
-    items.sort(key=lambda item: item.path.name not in LONGEST_FIRST)  # a stable sort keeps files together
+    """Files that take long come first: at the end, one process would wait for the other."""
+    places = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))  # a stable sort keeps files together
 
 
 class Failures:
@@ -62,9 +68,17 @@ def workers(tmp_path_factory):
         yield lambda **settings: "{" + ", ".join(f"{k}: {v}" for k, v in {"kind": address, **settings}.items()) + "}"
 
 
+@pytest.fixture
+def bucket(s3_server, request):
+    """s3://NAME, new and empty, on a server of our own."""
+    name = "xpipe-" + hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:20]
+    s3_server.create_bucket(Bucket=name)
+    return f"s3://{name}"
+
+
 @pytest.fixture(scope="session")
-def bucket():
-    """s3://xpipe-test on a server of our own."""
+def s3_server():
+    """A client of a server that speaks S3; the environment names it to whoever reads s3://."""
     pytest.importorskip("s3fs")
     pytest.importorskip("moto")
     import boto3
@@ -91,13 +105,13 @@ def bucket():
         deadline = time.monotonic() + LIMIT
         while True:
             try:
-                client.create_bucket(Bucket="xpipe-test")
+                client.list_buckets()
                 break
             except EndpointConnectionError:
                 assert server.poll() is None, "the server ended"
                 assert time.monotonic() < deadline, "the server does not answer"
                 time.sleep(0.1)
-        yield "s3://xpipe-test"
+        yield client
     finally:
         client.close()
         server.terminate()

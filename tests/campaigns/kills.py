@@ -75,12 +75,19 @@ def _write(folder: Path, data: Path, cluster: str = "none") -> Path:
 
 
 def _content(runs: Path) -> dict[str, bytes]:
-    """Every file below the runs; of those whose content is the machine's own, only that they are there."""
-    return {
-        str(path.relative_to(runs)): b"" if path.name in OWN_CONTENT else path.read_bytes()
-        for path in sorted(runs.rglob("*"))
-        if path.is_file() and path.name not in MAY_BE_ABSENT
-    }
+    """Every file below the runs; of those whose content is the machine's own, only that they are there.
+
+    An entry of the store's users is named after the path of its run: here, by its number among them.
+    """
+    found, users = {}, 0
+    for path in sorted(runs.rglob("*")):
+        if not path.is_file() or path.name in MAY_BE_ABSENT:
+            continue
+        name, own = str(path.relative_to(runs)), path.name in OWN_CONTENT
+        if path.parent.name == "users":
+            name, own, users = f"user {users}", True, users + 1
+        found[name] = b"" if own else path.read_bytes()
+    return found
 
 
 def _in_child(work: Callable[[], object]) -> int:

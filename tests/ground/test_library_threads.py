@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import _ctypes
+import ctypes
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,6 +14,7 @@ import threading
 import numpy as np
 import pytest
 import scipy.linalg
+import threadpoolctl
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from tests import work
@@ -42,6 +46,20 @@ def test_one_inside_and_as_before_outside(three_threads):
             assert set(numbers()) == {1}
         assert set(numbers()) == {1}
     assert set(numbers()) == {3}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere nobody counts what is loaded")
+def test_libraries_are_looked_for_again_only_when_one_was_loaded(tmp_path, monkeypatch):
+    looks, real = [], threadpoolctl.ThreadpoolController
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", lambda: looks.append(1) or real())
+    with one_thread_each():
+        looks.clear()
+    with one_thread_each():
+        assert looks == []
+        ctypes.CDLL(shutil.copy(_ctypes.__file__, tmp_path / "loaded_only_now.so"))
+        with one_thread_each():
+            assert looks == [1]
+    assert looks == [1]
 
 
 def test_the_environment_is_the_users_again(monkeypatch):

@@ -13,6 +13,7 @@ A library gets its number of threads in one of three ways:
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import sys
 import threading
@@ -91,11 +92,49 @@ def while_executing() -> Iterator[None]:
 
 
 def _libraries() -> list[Any]:
-    """The loaded libraries that have a number of threads."""
+    """The loaded libraries that have a number of threads. Looking for them takes milliseconds, so they are kept."""
+    global _known  # noqa: PLW0603
     from threadpoolctl import ThreadpoolController
 
-    found = ThreadpoolController().lib_controllers
-    return [library for library in found if library.num_threads is not None]
+    loads = _count_loads()
+    if loads is None or loads != _known[0]:
+        found = ThreadpoolController().lib_controllers
+        _known = loads, [library for library in found if library.num_threads is not None]  # None: no such number
+    return _known[1]
+
+
+class _LoadedObject(ctypes.Structure):
+    """struct dl_phdr_info of <link.h>."""
+
+    _fields_ = (
+        ("dlpi_addr", ctypes.c_void_p),
+        ("dlpi_name", ctypes.c_char_p),
+        ("dlpi_phdr", ctypes.c_void_p),
+        ("dlpi_phnum", ctypes.c_uint16),
+        ("dlpi_adds", ctypes.c_ulonglong),
+        ("dlpi_subs", ctypes.c_ulonglong),
+    )
+
+
+def _count_loads() -> tuple[int, int] | None:
+    """How often this process has loaded and unloaded a library; None where the system does not count."""
+    found: list[tuple[int, int]] = []
+
+    def look(info: Any, size: int, _data: Any) -> int:
+        if size >= ctypes.sizeof(_LoadedObject):
+            found.append((info.contents.dlpi_adds, info.contents.dlpi_subs))
+        return 1  # the counts are those of the process: one object is enough
+
+    try:
+        iterate = ctypes.CDLL(None).dl_iterate_phdr
+    except (OSError, AttributeError, TypeError):
+        return None
+    iterate(_LOOK(look), None)
+    return found[0] if found else None
+
+
+_LOOK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_LoadedObject), ctypes.c_size_t, ctypes.c_void_p)
+_known: tuple[tuple[int, int] | None, list[Any]] = (None, [])
 
 
 def _set_number(library: Any, number: int) -> None:

@@ -95,7 +95,7 @@ def test_workers_change_no_byte(reference, data, tmp_path, workers):
 
 
 def test_killed_in_mid_training_and_resumed(data, tmp_path):
-    head = "{layer: bsl, dim: 3, width: 8, epochs: 12, patience: 12, batch_size: 2}"
+    head = "{layer: bsl, dim: 3, width: 8, epochs: 5, patience: 5, batch_size: 8}"
     settings = (*SETTINGS[:2], f"train.heads=[{head}]")
     calm = run_pipeline(write_pipeline(tmp_path / "calm", data), *settings)
     path = write_pipeline(tmp_path / "killed", data)
@@ -104,7 +104,7 @@ def test_killed_in_mid_training_and_resumed(data, tmp_path):
     store = tmp_path / "killed" / "runs" / ".store"
     (state,) = store.glob("train_heads-*/checkpoints/bsl-3/checkpoint.json")
     done = len(json.loads(state.read_text())["facts"]["history"])
-    assert 0 < done < 12
+    assert 0 < done < 5
     started = []
     with pytest.MonkeyPatch.context() as patch:
         original = progress.epochs_of
