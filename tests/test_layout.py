@@ -101,3 +101,15 @@ def test_no_modules_import_each_other_in_a_circle():
 
     for name in sorted(known):
         visit(name, [])
+
+
+def test_no_table_is_read_by_threads_that_may_outlive_the_process():
+    """`read_table` leaves such threads (see `formats.parquet_files.read_columns`), as do datasets of pyarrow."""
+    wrong = []
+    for path in modules().values():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr in ("read_table", "read_pandas", "ParquetDataset"):
+                wrong += [f"{path}:{node.lineno}"] if ast.unparse(node.value) in ("pq", "pyarrow.parquet") else []
+            elif isinstance(node, ast.Import) and any(alias.name == "pyarrow.dataset" for alias in node.names):
+                wrong.append(f"{path}:{node.lineno}")
+    assert wrong == []

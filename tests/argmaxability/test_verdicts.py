@@ -70,7 +70,7 @@ def test_other_tables_are_refused(tmp_path):
     with pytest.raises(DataError, match="does not hold verdicts"):
         read_verdicts(str(tmp_path / "other.parquet"))
     (tmp_path / "text.parquet").write_text("no")
-    with pytest.raises(DataError, match="not a Parquet file"):
+    with pytest.raises(DataError, match="not a whole Parquet file"):
         read_verdicts(str(tmp_path / "text.parquet"))
 
 

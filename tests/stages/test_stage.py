@@ -20,17 +20,22 @@ from xpipe.engine.wiring import Step
 from xpipe.errors import BackendError
 from xpipe.ground.backend import Backend, Probe
 from xpipe.stages import STAGES, Params
-from xpipe.stages.assign.stage import ASSIGN, AssignParams
-from xpipe.stages.embed.stage import EMBED, EmbedParams
-from xpipe.stages.emit.stage import EMIT, EmitParams
-from xpipe.stages.evaluate.stage import EVALUATE, EvaluateParams
+from xpipe.stages.assign.stage import STAGE as ASSIGN
+from xpipe.stages.assign.stage import AssignParams
+from xpipe.stages.embed.stage import STAGE as EMBED
+from xpipe.stages.embed.stage import EmbedParams
+from xpipe.stages.emit.stage import STAGE as EMIT
+from xpipe.stages.emit.stage import EmitParams
+from xpipe.stages.evaluate.stage import STAGE as EVALUATE
+from xpipe.stages.evaluate.stage import EvaluateParams
 from xpipe.stages.group.stage import GroupParams
 from xpipe.stages.read.stage import DataParams
 from xpipe.stages.train_heads.params import HeadParams
-from xpipe.stages.train_heads.stage import TRAIN_HEADS
+from xpipe.stages.train_heads.stage import STAGE as TRAIN_HEADS
 from xpipe.stages.train_trees.params import TrainParams, TreeParams
-from xpipe.stages.train_trees.stage import TRAIN
-from xpipe.stages.verify.stage import VERIFY, VerifyParams
+from xpipe.stages.train_trees.stage import STAGE as TRAIN
+from xpipe.stages.verify.stage import STAGE as VERIFY
+from xpipe.stages.verify.stage import VerifyParams
 
 CPU, GPU = Backend("cpu", "asked for", "cpu"), Backend("gpu", "a stand-in", "gpu")
 

@@ -8,6 +8,7 @@ For signs y, rows a_i = y_i w_i / ||w_i|| and |x| <= 1, the least margin min_i a
 their share of the sum, with Lipschitz constant 1 / mu. mu falls from stage to stage.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import Any

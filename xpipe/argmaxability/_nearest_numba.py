@@ -4,6 +4,7 @@ Holds no checks and no choice of working rows. Row i is a_i = y_i w_i / ||w_i||.
 rows, x = sum_i lam_i a_i, is the direction of largest margin; x = 0 proves that no direction has a positive margin.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

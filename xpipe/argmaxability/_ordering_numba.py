@@ -4,6 +4,7 @@ Holds no choice of weights. Two labels side by side save two sign changes of eve
 path is the sum of the weights of its neighbouring labels.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

@@ -6,6 +6,7 @@ The kernel goes from vertex to vertex of the dual, so every lam on the way prove
 p_j and q_j are the positive and negative part of one number v_j: a step passes through v_j = 0 as long as that pays.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

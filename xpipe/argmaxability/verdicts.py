@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from xpipe.argmaxability import verdict_table
 from xpipe.errors import DataError
+from xpipe.formats.parquet_files import read_columns
 from xpipe.ground import files
 from xpipe.ground.sparse_rows import entries_of_rows, entry_rows, row_pointers
 
@@ -225,12 +226,7 @@ def read_verdicts(path: str) -> Verdicts:
     if not files.exists(path):
         raise DataError("there is no such file", where=path)
     try:
-        with files.open_read(path) as stream:
-            table = pq.read_table(stream)
-    except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
-        raise DataError("this is not a Parquet file", where=path, why=str(error)[:300]) from error
-    try:
-        return Verdicts.from_table(table)
+        return Verdicts.from_table(read_columns(path))
     except DataError as error:
         raise DataError(error.what, where=path, why=error.why, fix=error.fix) from error
 

@@ -26,7 +26,7 @@ from xpipe.cli.options import text_options
 @click.option("--explain", "n_explained", type=click.IntRange(0), default=5, show_default=True, help="Sets to explain.")
 @text_options
 @click.pass_obj
-def verify(options: dict[str, Any], **given: Any) -> None:
+def verify(options: dict[str, Any], /, **given: Any) -> None:
     """Prove for every label set whether some input makes the layer score its labels above 0 and all others below.
 
     Exit code: 0 if all sets are argmaxable, 1 if not.

@@ -43,7 +43,8 @@ def _compose(text: str, name: str) -> yaml.Node | None:
     """The node of a text's only document. Raises ConfigError with name:line:column. name: the file, for messages."""
     what = "the pipeline is not YAML"
     try:
-        return yaml.compose(text, Loader=_Loader)
+        node: yaml.Node | None = yaml.compose(text, Loader=_Loader)
+        return node
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name

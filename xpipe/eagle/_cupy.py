@@ -8,6 +8,7 @@ A batch is laid out as triples (label, group, sample), here called pairs, and th
 is a feature of a label. Sums over the entries of a pair give scores; sums over the entries of a key give sums of rows.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import Any

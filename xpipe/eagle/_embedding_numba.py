@@ -3,6 +3,7 @@
 Holds no validation, no threads, and no step of Algorithm 1 (`_steps_numba`).
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

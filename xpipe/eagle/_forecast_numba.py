@@ -3,6 +3,7 @@
 Holds no judgement of a forecast: that is `selection`.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

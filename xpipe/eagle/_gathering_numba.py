@@ -3,6 +3,7 @@
 Holds nothing of Algorithm 1.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

@@ -7,6 +7,7 @@ Centred: every row counts as x_i - mean in the sums. `mean_score` = <x_i, mean>,
 carry how many times the mean is subtracted. For plain EAGLE all of these are zero.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

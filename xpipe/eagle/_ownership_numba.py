@@ -3,6 +3,7 @@
 Holds no message: `ownership` says what was found.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import numpy as np

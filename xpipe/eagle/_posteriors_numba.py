@@ -3,6 +3,7 @@
 Holds no scores of its own: `_rounds_numba` computes them. A pair is a label and a sample of one of its groups.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

@@ -4,6 +4,7 @@ Holds no calibration (`_posteriors_numba`) and no threads. Symbols: q = posterio
 score, kinship = what a row of a group adds to the score of another row of the same group.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

@@ -4,6 +4,7 @@ Holds nothing of labels or groups. Rows are a Triple whose column indices are ui
 negative indices.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

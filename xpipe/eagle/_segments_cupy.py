@@ -5,6 +5,7 @@ Holds no algorithm of a paper. Uses only elementwise functions, a stable sort an
 14.1); `bincount` and sparse products add in the order in which threads arrive.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import Any

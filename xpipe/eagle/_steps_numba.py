@@ -8,6 +8,7 @@ What is not computed, and why the result is the same:
 - G is added to e when a row needs e, not at every step.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import numpy as np

@@ -4,6 +4,7 @@ Holds no labels and no groups. Symbols: x = scaled sparse row, p = dense coordin
 product of two whitened rows is <x, x'> - <p, p'>.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

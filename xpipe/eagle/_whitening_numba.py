@@ -3,6 +3,7 @@
 Holds no labels and no groups. Symbols: x = scaled sparse row, p = dense coordinates along the leading directions.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import numpy as np

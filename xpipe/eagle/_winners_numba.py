@@ -10,6 +10,7 @@ What is not computed, and why the result is the same:
   from both without another product.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from xpipe.eagle._label_state_numba import BLUR, FACTOR, G_COUNT, GROW, HUGE, OFFSET, PENDING, SHRINK, TIE, add_up

@@ -10,6 +10,7 @@ margin are listed, and Python's own float() computes them.
 
 # ruff: noqa: PLR1714, SIM109 - `in` builds a tuple where == is one instruction
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import numpy as np

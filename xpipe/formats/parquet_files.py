@@ -95,6 +95,16 @@ class open_parquet:
         return DataError("not a whole Parquet file", where=self.path, why=why, fix=self.fix)
 
 
+def read_columns(path: str, columns: Columns | None = None, *, fix: str = "write it again") -> pa.Table:
+    """These columns of a Parquet file, or all of them. Raises DataError for any other file.
+
+    `pq.read_table` on a Python stream leaves a thread of pyarrow's that may still call Python: a process that ends soon
+    after is then aborted, whatever its exit code was to be. A buffer needs no Python.
+    """
+    with open_parquet(path, columns or [], fix=fix) as file:
+        return file.read(columns=None if columns is None else [name for name, _ in columns])
+
+
 _digests: dict[str, tuple[Any, str]] = {}  # path -> (stamp of the file, its digest): parts are opened many times
 
 

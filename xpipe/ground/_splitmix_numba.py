@@ -3,6 +3,7 @@
 Holds no distribution and no seeding (`seeding`). One draw: `state += GOLDEN`, then `bits = mix(state)`.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import numpy as np

@@ -4,6 +4,7 @@ Holds no validation and no threads. The work of a node touches the entries of it
 are cleared through these entries, and the length of a sum comes from the products of its rows with it.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

@@ -5,6 +5,7 @@ determines nu. But 1 - y of the labels above 1/2 and y of the others are small n
 sums are equal at the root, and the logarithms of these sums are almost linear in nu.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import math

@@ -9,6 +9,7 @@ needs no exponential. The sum that is compared with k is float64; sums that only
 within blocks.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import math

@@ -4,6 +4,7 @@ Hold no validation and no threads. ranked: rows x k label numbers, best first, -
 true labels of a row are true.labels[true.ptr[row] : true.ptr[row + 1]], ascending.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

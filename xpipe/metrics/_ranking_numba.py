@@ -5,6 +5,7 @@ Hold no validation beyond status codes, and no threads. `filtered` are the label
 row) of the first thing that is wrong.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

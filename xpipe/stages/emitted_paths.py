@@ -14,6 +14,7 @@ MODELS_FOLDER = "models"  # trained models, of trees and of heads
 VERIFICATION_FOLDER = "verification"  # one folder of verdicts per head
 VERIFICATION_FILE = "verification.json"
 EVALUATION_FILE = "evaluation.json"
+LABELS_FILE = "labels.parquet"  # of tree/ and heads/
 REJECTS_FILE = "rejects.parquet"  # rows that were dropped
 
 

@@ -3,6 +3,7 @@
 Holds no random generator: 64 random bits come in.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

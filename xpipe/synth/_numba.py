@@ -4,6 +4,7 @@ Holds no model building and no files. Every row has a generator of its own, so a
 Probabilities are uint64 in units of 2**-32, and are compared with 32 random bits.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

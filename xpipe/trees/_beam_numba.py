@@ -4,6 +4,7 @@ Holds no threads. Rows are sorted by node, so that a node's weights are read onc
 probabilities: the score of a path is a sum, and the squared hinge needs no exponential.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

@@ -3,6 +3,7 @@
 Holds no weights: the scores of the leaves come from `_beam_numba`. They are logarithms of probabilities.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

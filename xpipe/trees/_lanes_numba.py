@@ -5,6 +5,7 @@ column is the vector of one classifier. Written with LLVM's vectors because loop
 kept in registers: plain loops take four times as long. Products are rounded before they are added, on every machine.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from llvmlite import ir

@@ -9,6 +9,7 @@ Shrinking: a row that violates its optimality by at most the tolerance in every 
 other rows are done. A lane that is done after a round over all rows does not move any more.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 from typing import NamedTuple

@@ -19,7 +19,8 @@ from xpipe.formats.parquet import read_split
 from xpipe.ground.sparse import normalise_rows, to_matrix, to_triple
 from xpipe.grouping import random_groups
 from xpipe.stages import label_chunks
-from xpipe.stages.assign.stage import ASSIGN, AssignParams
+from xpipe.stages.assign.stage import STAGE as ASSIGN
+from xpipe.stages.assign.stage import AssignParams
 
 METHODS = ["baseline", "eagle0", "eagle", "centred", "discriminative", "auto"]
 

@@ -14,7 +14,8 @@ from xpipe.formats.parquet import read_label_embedding
 from xpipe.ground.sparse import normalise_rows, to_matrix, to_triple
 from xpipe.grouping import random_groups
 from xpipe.stages import label_chunks
-from xpipe.stages.embed.stage import EMBED, EmbedParams
+from xpipe.stages.embed.stage import STAGE as EMBED
+from xpipe.stages.embed.stage import EmbedParams
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,8 @@ from xpipe.formats import read_dataset, read_xmc, write_sparse, write_svmlight
 from xpipe.formats.parquet import read_split
 from xpipe.grouping import random_groups, spread_labels
 from xpipe.stages.matrices import MatrixRef, open_matrix
-from xpipe.stages.read.stage import READ, DataParams
+from xpipe.stages.read.stage import STAGE as READ
+from xpipe.stages.read.stage import DataParams
 
 
 @pytest.fixture(scope="module")

@@ -162,7 +162,7 @@ def compile_kernels() -> None:
     impute(X, Y1, Y2, "auto", threads=1)
 
 
-ASSIGN = Stage(
+STAGE = Stage(
     name="assign",
     section="assign",
     version=4,

@@ -80,7 +80,7 @@ def compile_kernels() -> None:
     impute(X, Y1, sp.csr_matrix(np.ones((2, 2), dtype=np.float32)), "eagle", threads=1)
 
 
-EMBED = Stage(
+STAGE = Stage(
     name="embed",
     section="embed",
     version=1,

@@ -17,10 +17,9 @@ from xpipe.ground.checked_json import dump_json
 from xpipe.metrics.propensity import propensity_formula
 from xpipe.stages.emit.facts import EmitFacts
 from xpipe.stages.emit.label_survey import kept_labels
-from xpipe.stages.emitted_paths import dataset_path, inside_dataset
+from xpipe.stages.emitted_paths import LABELS_FILE, dataset_path, inside_dataset
 from xpipe.stages.matrices import MatrixRef
 
-LABELS = "labels.parquet"
 ABOUT = "dataset.json"
 
 
@@ -77,7 +76,7 @@ def _write_label_table(folder: str, dataset: str, shared: EmitFacts) -> FileEntr
             frequency, shared.survey.rows["train"], params.propensity_a, params.propensity_b
         ),
     }
-    path = dataset_path(dataset, LABELS)
+    path = dataset_path(dataset, LABELS_FILE)
     return FileEntry(path, **write_labels(files.join(folder, path), columns))
 
 
@@ -116,7 +115,7 @@ def _about_all(unit: WrittenDataset, shared: EmitFacts, splits: dict[str, Any], 
         "n_labels": survey.labels_kept,
         "n_original_labels": inputs.n_labels,
         "splits": splits,
-        "labels": {"path": LABELS, "sha256": labels.sha256},
+        "labels": {"path": LABELS_FILE, "sha256": labels.sha256},
         "labels_from": inputs.train_labels.sentence,
         "label_scores": inputs.train_labels.scores,
         "labels_a_row": survey.labels_per_row,

@@ -151,7 +151,7 @@ def describe(summary: dict[str, Any]) -> str:
     return f"{kept}; {summary['labels_from']}"
 
 
-EMIT = Stage(
+STAGE = Stage(
     name="emit",
     section="emit",
     version=3,

@@ -41,7 +41,7 @@ def preflight(params: EvaluateParams, outlook: Outlook) -> list[XpipeError]:
     return split_problem("evaluate", params.split, outlook)
 
 
-def estimate(params: EvaluateParams, inputs: dict) -> Estimate:
+def estimate(params: EvaluateParams, inputs: dict[str, Artifact]) -> Estimate:
     """Memory for the features of the split and the scores of its rows."""
     features = inputs["features"]
     if params.split not in splits_of(features):
@@ -174,7 +174,7 @@ def describe(summary: dict[str, Any]) -> str:
     return f"{summary['split']}: P@{'/'.join(map(str, ranks))} of {', '.join(shown)}{more}"
 
 
-EVALUATE = Stage(
+STAGE = Stage(
     name="evaluate",
     section="evaluate",
     version=3,

@@ -6,7 +6,6 @@ misses.
 
 from __future__ import annotations
 
-import io
 import json
 import time
 from collections.abc import Sequence
@@ -14,10 +13,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow.parquet as pq
+import pyarrow as pa
 import scipy.sparse as sp
 
 from xpipe.engine.messages import Finished, Unit, write_entry
+from xpipe.formats.parquet_files import read_columns
 from xpipe.formats.parts import read_part
 from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json
@@ -27,7 +27,7 @@ from xpipe.metrics.calibration import assess
 from xpipe.metrics.evaluation import EvaluationOptions, evaluate_scores
 from xpipe.metrics.propensity_constants import Constants
 from xpipe.metrics.score_files import Known
-from xpipe.stages.emitted_paths import EVALUATION_FILE
+from xpipe.stages.emitted_paths import EVALUATION_FILE, LABELS_FILE
 from xpipe.stages.evaluate.messages import (
     Figures,
     ModelToMeasure,
@@ -64,8 +64,9 @@ def _head(path: str) -> HeadModel:
 @lru_cache(maxsize=2)
 def _original_labels(dataset: str) -> np.ndarray:
     """The number as read of each label of an emitted dataset."""
-    content = files.read_bytes(files.join(dataset, "labels.parquet"))
-    return pq.read_table(io.BytesIO(content), columns=["original_label"])["original_label"].to_numpy()
+    table = read_columns(files.join(dataset, LABELS_FILE), [("original_label", pa.int32())])
+    original: np.ndarray = table["original_label"].to_numpy()
+    return original
 
 
 def predict_part(folder: str, unit: PartToPredict, shared: Prediction) -> Finished[Predicted]:

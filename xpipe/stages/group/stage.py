@@ -113,7 +113,7 @@ def describe(summary: dict[str, Any]) -> str:
     return f"{summary['groups']:,} groups of {size:.1f} samples, {labels:.1f} labels each"
 
 
-GROUP = Stage(
+STAGE = Stage(
     name="group",
     section="group",
     version=1,

@@ -201,7 +201,7 @@ def compile_kernels() -> None:
     compile_kernels()
 
 
-READ = Stage(
+STAGE = Stage(
     name="read",
     section="data",
     version=2,

@@ -69,7 +69,7 @@ def compile_kernels() -> None:
     rows_of("tiny", 0, plan_pieces("tiny")[0])
 
 
-SYNTH = Stage(
+STAGE = Stage(
     name="synth",
     section="data",
     version=1,

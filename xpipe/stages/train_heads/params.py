@@ -16,14 +16,14 @@ from xpipe.heads.options import Criterion, TrainOptions
 from xpipe.heads.registry import DIM, HEADS
 
 OWN = {name: option for kind in HEADS.values() for name, option in kind.options.items()}  # what only some layers take
-OwnOptions: Any = create_model(
+_OwnOptions: Any = create_model(
     "OwnOptions",
     __base__=Params,
     **{name: (option.kind | None, Field(default=None, **option.limits)) for name, option in OWN.items()},  # type: ignore[call-overload]
 )
 
 
-class HeadParams(OwnOptions):
+class HeadParams(_OwnOptions):  # type: ignore[misc]
     """A head behind an encoder of sparse rows.
 
     dim: of a BSL its inner width; of a DFT head the number of its learned (slack) columns, which the paper calls d, so

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any
 
 from xpipe.engine.context import Context
+from xpipe.engine.manifest import Artifact
 from xpipe.engine.params import canonical_params
 from xpipe.engine.stage import Estimate, Outlook, Produced, Stage
 from xpipe.errors import ConfigError, DataError, XpipeError
@@ -30,7 +31,7 @@ def has_heads(params: TrainParams) -> bool:
     return bool(params.heads)
 
 
-def identity(params: TrainParams, inputs: dict, store: Any) -> dict:
+def identity(params: TrainParams, inputs: dict[str, Artifact], store: Any) -> dict[str, Any]:
     """The heads of the section; the tree beside them changes nothing."""
     return {"heads": [canonical_params(head) for head in params.heads]}
 
@@ -64,7 +65,7 @@ def _too_large_k(name: str, head: HeadParams, n_labels: int | None) -> list[Xpip
     ]
 
 
-def estimate(params: TrainParams, inputs: dict) -> Estimate:
+def estimate(params: TrainParams, inputs: dict[str, Artifact]) -> Estimate:
     """Memory for PyTorch, a model with its gradient, optimiser and best weights, and some batches of logits."""
     features = inputs.get("features")
     if features is None:
@@ -102,7 +103,7 @@ def describe(summary: dict[str, Any]) -> str:
     )
 
 
-TRAIN_HEADS = Stage(
+STAGE = Stage(
     name="train_heads",
     section="train",
     version=3,

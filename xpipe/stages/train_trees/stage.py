@@ -90,7 +90,7 @@ def compile_kernels() -> None:
     LabelTree(n_trees=1, max_leaf=2, arity=2).fit(X, X, threads=1).predict(X, k=2, threads=1)
 
 
-TRAIN = Stage(
+STAGE = Stage(
     name="train",
     section="train",
     version=2,

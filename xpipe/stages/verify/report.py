@@ -6,21 +6,21 @@ Knows nothing of Dask, and decides no verdicts: `work` has done that.
 from __future__ import annotations
 
 import dataclasses
-import io
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow.parquet as pq
+import pyarrow as pa
 
 from xpipe.argmaxability import Verdicts, explain, sign_changes
 from xpipe.argmaxability.block import one_blas_thread
 from xpipe.argmaxability.summary import PERCENTILES, Line, summarise, worst_sets
 from xpipe.argmaxability.verdicts import UNARGMAXABLE, read_verdicts, write_verdicts
 from xpipe.engine.messages import Finished, Unit, entry_of_file, write_entry
+from xpipe.formats.parquet_files import read_columns
 from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json
 from xpipe.stages.emit.dataset_json import label_names
-from xpipe.stages.emitted_paths import VERIFICATION_FILE, VERIFICATION_FOLDER
+from xpipe.stages.emitted_paths import LABELS_FILE, VERIFICATION_FILE, VERIFICATION_FOLDER
 from xpipe.stages.verify.messages import (
     ConflictingLabel,
     DftGuarantee,
@@ -108,8 +108,8 @@ def _labels(source: LabelSource, n_labels: int) -> tuple[list[str], np.ndarray]:
     """(name, original number) of each row of the weights."""
     names: Sequence[str | None]
     if isinstance(source, LabelsOfHeads):
-        content = files.read_bytes(files.join(source.dataset, "labels.parquet"))
-        table = pq.read_table(io.BytesIO(content), columns=["original_label", "name"])
+        columns = [("original_label", pa.int32()), ("name", pa.string())]
+        table = read_columns(files.join(source.dataset, LABELS_FILE), columns)
         names, original = table["name"].to_pylist(), table["original_label"].to_numpy()
     else:
         names = (label_names(source.names) if source.names is not None else None) or [None] * n_labels

@@ -55,7 +55,7 @@ def needs(params: VerifyParams) -> tuple[str, ...]:
 
 def preflight(params: VerifyParams, outlook: Outlook) -> list[XpipeError]:
     """What is bound to fail: a missing split or dataset, weights that cannot be read or do not fit."""
-    problems = split_problem(VERIFY.section, params.split, outlook, grouped_train=not params.as_read)
+    problems = split_problem(STAGE.section, params.split, outlook, grouped_train=not params.as_read)
     if params.weights is None:
         return problems
     if not params.as_read:
@@ -88,7 +88,7 @@ def _wrong_weights(params: VerifyParams, outlook: Outlook) -> list[XpipeError]:
     return []
 
 
-def identity(params: VerifyParams, inputs: dict, store: Any) -> dict:
+def identity(params: VerifyParams, inputs: dict[str, Artifact], store: Any) -> dict[str, Any]:
     """Weights count by their content, never by their path."""
     own = canonical_params(params, leave_out=("weights", "bias"))
     own |= {"bias": NO_BIAS} if params.bias == NO_BIAS else {}
@@ -102,7 +102,7 @@ def uses_backend(params: VerifyParams) -> bool:
     return params.radius != "exact"
 
 
-def estimate(params: VerifyParams, inputs: dict) -> Estimate:
+def estimate(params: VerifyParams, inputs: dict[str, Artifact]) -> Estimate:
     """Memory for one head in float64, twice, and for verdicts with one point per label set."""
     if "head_models" not in inputs:
         size = sum(files.size(path) for path in weight_files(params).values())
@@ -138,7 +138,7 @@ def find_heads(params: VerifyParams, inputs: dict[str, Artifact]) -> list[HeadSo
         # stage train_heads names the arrays so; a bias is used if the file has one
         found.append(HeadSource(head["name"], head["layer"], path, key="W", bias=None, bias_key="bias"))
     if not found:
-        raise ConfigError("there is no head to verify", why="stage train made none", fix=VERIFY.instead)
+        raise ConfigError("there is no head to verify", why="stage train made none", fix=STAGE.instead)
     return found
 
 
@@ -263,7 +263,7 @@ def compile_kernels() -> None:
         verify(W, Y, bias, radius="exact", threads=1)
 
 
-VERIFY = Stage(
+STAGE = Stage(
     name="verify",
     section="verify",
     version=2,
