@@ -12,4 +12,5 @@ Radius = Literal["bounds", "exact"]
 EPS = 1e-8  # a set with a larger radius is argmaxable
 BOX = 1e4  # inputs are looked for in [-BOX, BOX]^d
 RADIUS: Radius = "bounds"
+EXPLAINED = 5  # unargmaxable sets of a layer that are explained
 NO_BIAS = "none"  # in place of a bias file: leave out the bias that lies beside the weights

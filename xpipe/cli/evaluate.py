@@ -7,20 +7,23 @@ from typing import Any
 import click
 
 from xpipe.cli.options import text_options
+from xpipe.metrics.options import RESAMPLES, K
 
 
 @click.command(short_help="Measure scores against true labels: P@k, nDCG@k, PSP@k and more.")
 @click.option("--truth", required=True, metavar="PATH", help="True labels: a file, or a dataset's folder.")
 @click.option("--scores", required=True, metavar="FILE", help="Scores: .npz, .parquet (lists indices, values) or text.")
 @click.option("--split", default="test", show_default=True, help="Split of a dataset's folder.")
-@click.option("-k", type=click.IntRange(1), default=5, show_default=True, help="Measure at 1..k.")
+@click.option("-k", type=click.IntRange(1), default=K, show_default=True, help="Measure at 1..k.")
 @click.option("--train", metavar="FILE", help="Labels of the training rows, for propensities and label frequencies.")
 @click.option("--dataset", metavar="NAME", help="Use the propensity constants usual for this dataset.")
 @click.option("--propensity", nargs=2, type=float, metavar="A B", help="Propensity constants.")
 @click.option("--filter-labels", metavar="FILE", help="Pairs `row label` that do not count.")
 @click.option("--remove-empty", is_flag=True, help="Leave out rows without true labels.")
 @click.option("--threshold", type=float, help="Also F1 of all predictions with at least this score.")
-@click.option("--resamples", type=click.IntRange(0), default=1000, show_default=True, help="For intervals; 0: none.")
+@click.option(
+    "--resamples", type=click.IntRange(0), default=RESAMPLES, show_default=True, help="For intervals; 0: none."
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--out", metavar="FILE", help="Write all results as JSON.")
 @text_options

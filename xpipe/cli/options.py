@@ -7,15 +7,26 @@ from typing import Any, TypeVar
 
 import click
 
+from xpipe.formats.file_names import formats
+from xpipe.formats.options import ReadOptions
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 SET_HELP = "Override one value of the pipeline file, e.g. --set group.size=10. May be given several times."
 TEXT_OPTIONS = (
     click.option(
-        "--index-base", type=click.IntRange(0, 1), default=0, show_default=True, help="Number of the first feature."
+        "--index-base",
+        type=click.IntRange(0, 1),
+        default=ReadOptions.index_base,
+        show_default=True,
+        help="Number of the first feature.",
     ),
     click.option(
-        "--label-base", type=click.IntRange(0, 1), default=0, show_default=True, help="Number of the first label."
+        "--label-base",
+        type=click.IntRange(0, 1),
+        default=ReadOptions.label_base,
+        show_default=True,
+        help="Number of the first label.",
     ),
     click.option("--n-features", type=click.IntRange(1), help="Width of files without a header."),
     click.option("--n-labels", type=click.IntRange(1), help="Labels of files without a header."),
@@ -25,11 +36,13 @@ TEXT_OPTIONS = (
 FOLDER_OPTIONS = (
     click.option(
         "--format",
-        type=click.Choice(["xmc", "split", "npz", "parquet-matrices", "svmlight", "parquet"]),
+        type=click.Choice(list(formats())),
         help="Where a folder holds several.",
     ),
     click.option("--split-base", type=click.IntRange(0, 1), help="Number of the first row in index split files."),
-    click.option("--header/--no-header", default=True, show_default=True, help="Whether XMC text has its header."),
+    click.option(
+        "--header/--no-header", default=ReadOptions.header, show_default=True, help="Whether XMC text has its header."
+    ),
 )
 
 

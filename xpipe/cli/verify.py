@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, get_args
 
 import click
 
+from xpipe.argmaxability.options import BOX, EPS, EXPLAINED, RADIUS, Radius
 from xpipe.cli.options import text_options
 
 
@@ -19,11 +20,13 @@ from xpipe.cli.options import text_options
 @click.option("--labels", "sets", required=True, help="Label sets: XMC text, split label file, .npz or .parquet.")
 @click.option("--names", help="Names of the labels, one per line, for the explanations.")
 @click.option("--out", required=True, help="Parquet file for the verdicts and their certificates.")
-@click.option("--radius", type=click.Choice(["bounds", "exact"]), default="bounds", show_default=True)
-@click.option("--eps", type=float, default=1e-8, show_default=True, help="Radius above which a set is argmaxable.")
-@click.option("--box", type=float, default=1e4, show_default=True, help="Inputs lie in [-box, box].")
+@click.option("--radius", type=click.Choice(get_args(Radius)), default=RADIUS, show_default=True)
+@click.option("--eps", type=float, default=EPS, show_default=True, help="Radius above which a set is argmaxable.")
+@click.option("--box", type=float, default=BOX, show_default=True, help="Inputs lie in [-box, box].")
 @click.option("--threads", type=click.IntRange(1), help="Default: one per usable core.")
-@click.option("--explain", "n_explained", type=click.IntRange(0), default=5, show_default=True, help="Sets to explain.")
+@click.option(
+    "--explain", "n_explained", type=click.IntRange(0), default=EXPLAINED, show_default=True, help="Sets to explain."
+)
 @text_options
 @click.pass_obj
 def verify(options: dict[str, Any], /, **given: Any) -> None:

@@ -106,8 +106,7 @@ class Checkpoint:
     def _put(self, name: str, tensors: dict[str, torch.Tensor]) -> _Entry:
         """Write tensors to a file."""
         content = pack(tensors, {}, KEY)
-        files.write_bytes(files.join(self.folder, name), content)
-        return {"file": name, "sha256": hashlib.sha256(content).hexdigest()}
+        return {"file": name, "sha256": files.write_digested(files.join(self.folder, name), content)["sha256"]}
 
     def _get(self, entry: _Entry) -> dict[str, torch.Tensor]:
         """Read the tensors of a file, and check its digest."""

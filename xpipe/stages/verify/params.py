@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from xpipe.argmaxability.options import BOX, EPS, NO_BIAS, RADIUS, Radius
+from xpipe.argmaxability.options import BOX, EPS, EXPLAINED, NO_BIAS, RADIUS, Radius
 from xpipe.engine.params import Params
 from xpipe.ground import files
 
@@ -21,7 +21,7 @@ class VerifyParams(Params):
     radius: Radius = RADIUS
     eps: float = Field(default=EPS, gt=0, le=1)
     box: float = Field(default=BOX, gt=0)
-    explain: int = Field(default=5, ge=0)  # unargmaxable sets of each head that are explained
+    explain: int = Field(default=EXPLAINED, ge=0)  # unargmaxable sets of each head that are explained
     weights: str | None = None  # .npy, .npz or .safetensors, one row per label; instead of trained heads
     label_numbers: Literal["original", "heads"] = "original"  # of its rows: as read, or as in heads/labels.parquet
     key: str | None = None  # the name of the array in that file
