@@ -112,27 +112,58 @@ def find_limit(leaves, reached, q, k, scratch):
     return limit if limit > LOWEST else np.float32(-np.inf)  # below LOWEST all have the same probability
 
 
+@jit
+def sort_best(scores, labels, count):
+    """Sort `count` pairs by score, then by label. They are nearly in order already."""
+    for at in range(1, count):
+        score, label, place = scores[at], labels[at], at
+        while place > 0 and (score > scores[place - 1] or (score == scores[place - 1] and label < labels[place - 1])):
+            scores[place], labels[place] = scores[place - 1], labels[place - 1]
+            place -= 1
+        scores[place], labels[place] = score, label
+
+
 @jit_inline
 def best_of_one_tree(leaves, reached, q, scores, labels):
     """The best labels of row q and their probabilities, where there is one tree; returns how many there are.
 
-    A score that is out is the cut for those that follow, so that only few probabilities are computed.
+    Labels are chosen by their scores, so that only probabilities of the chosen ones are computed. Different scores may
+    round to the same probability, and then the label number decides: where the best label that is out has the
+    probability of the last one that is in, all are compared by probability.
     """
     candidates, order = reached.scores[0, q], leaves.orders[0]
-    count = 0
-    cut = np.float32(-np.inf)
+    count, full = 0, len(scores)
+    out = np.float32(-np.inf)
     for s in range(reached.counts[0, q]):
         node = reached.nodes[0, q, s]
         first, last = leaves.leaf_ptr[node], leaves.leaf_ptr[node + 1]
         offset = s * leaves.strides[0] - first
         for position in range(first, last):
             score = candidates[offset + position]
-            if score < cut:
-                continue
-            probability = np.float32(exp_of_negative(np.float64(score)))
-            if count == len(scores) and probability < scores[count - 1]:
-                cut = score - np.float32(1e-3)  # a little less: the exponential is rounded
-                continue
+            if count == full:
+                out = max(out, min(score, scores[count - 1]))
+                if score < scores[count - 1]:
+                    continue
+            count = insert_best(score, order[position], scores, labels, count)
+    for place in range(count):
+        scores[place] = np.float32(exp_of_negative(np.float64(scores[place])))
+    sort_best(scores, labels, count)
+    if out > -np.inf and np.float32(exp_of_negative(np.float64(out))) >= scores[count - 1]:
+        return best_by_probability(leaves, reached, q, scores, labels)
+    return count
+
+
+@jit
+def best_by_probability(leaves, reached, q, scores, labels):
+    """As `best_of_one_tree`, by the probabilities of all labels that the row reaches."""
+    candidates, order = reached.scores[0, q], leaves.orders[0]
+    count = 0
+    for s in range(reached.counts[0, q]):
+        node = reached.nodes[0, q, s]
+        first, last = leaves.leaf_ptr[node], leaves.leaf_ptr[node + 1]
+        offset = s * leaves.strides[0] - first
+        for position in range(first, last):
+            probability = np.float32(exp_of_negative(np.float64(candidates[offset + position])))
             count = insert_best(probability, order[position], scores, labels, count)
     return count
 
