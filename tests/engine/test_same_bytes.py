@@ -59,9 +59,9 @@ def runs(tmp_path_factory, data):
     """{setting: (keys and digests, exported files)}; those in processes of their own run beside the others."""
     folders = {name: tmp_path_factory.mktemp(name) for name in ("none", "four-threads", *CLUSTERS, *IN_ENVIRONMENT)}
     found = {}
+    found["none"] = run_all(folders["none"], data, "none")  # first: the others find its kernels compiled
     processes = {name: in_environment(folders[name], data, name) for name in IN_ENVIRONMENT}
     try:
-        found["none"] = run_all(folders["none"], data, "none")
         with threadpool_limits(4), fixed_threads(4), pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "sched_getaffinity", lambda _: set(range(5)), raising=False)  # xpipe's own threads
             found["four-threads"] = run_all(folders["four-threads"], data, "none")
