@@ -3,7 +3,7 @@
     python benchmarks/argmaxability.py [--dimensions 25 50 100 200] [--sets 64] [--end-to-end 10000]
     python benchmarks/argmaxability.py --agree 2000
 
-At n = 8,921 labels: seconds a set in 1 and 2 processes against scipy's linprog (HiGHS) and OR-tools GLOP on the full
+At n = 8,921 labels: seconds per set in 1 and 2 processes against scipy's linprog (HiGHS) and OR-tools GLOP on the full
 Chebyshev LP, for trained-like weights (label sets are the top labels of random inputs: argmaxable) and Gaussian ones
 (random sets: unargmaxable). Then 10,000 sets at d = 100 through `xpipe verify` on 2 threads. --sets 0 and
 --end-to-end 0 leave a part out. --agree: only compares verdicts and exact radii with the full LP over a grid of sizes,
@@ -194,7 +194,7 @@ def compare_speed(console, n_labels: int, dimensions: list[int], n_sets: int) ->
                 )  # fmt: skip
     console.print(table)
     console.print(
-        f"n = {n_labels:,}; seconds a set; the peers' best of {PEER_SETS} sets, on one thread; every verdict's "
+        f"n = {n_labels:,}; seconds per set; the peers' best of {PEER_SETS} sets, on one thread; every verdict's "
         "certificate was checked"
     )
     return held

@@ -195,7 +195,7 @@ def show_growth(console, X, Y) -> None:
     from xpipe.eagle import assign, embed
     from xpipe.grouping import random_groups
 
-    table = Table("rows", "entries read a step", "embed", "assign", "embed, ns an entry of a step")
+    table = Table("rows", "entries read per step", "embed", "assign", "embed, ns per entry of a step")
     for share in SHARES:
         rows, owned = X[: int(share * X.shape[0])], Y[: int(share * X.shape[0])]
         Y1, Y2 = random_groups(owned, GROUP_SIZE, seed=0)

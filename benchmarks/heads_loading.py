@@ -6,7 +6,7 @@ Trains a BSL head (dim 50, width 256) for one pass over the rows, with batches f
 with batches sliced from scipy matrices that were read before the clock starts, in the same shuffled order of equally
 many rows; both in turns, one PyTorch thread, the best of the rounds counts. Also what a pass costs that only reads.
 Data: a generated stand-in of EURLex-4K, emitted for the purpose; with heads_dir also that emitted heads/ dataset.
-Goal: rows a second of training from Parquet at most 20 % below those from memory. Exit code 1 if it does not hold.
+Goal: rows per second of training from Parquet at most 20 % below those from memory. Exit code 1 if it does not hold.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def read_pass(batches) -> float:
 
 
 def compare_loading(folder: str, rounds: int) -> bool:
-    """Print rows a second of both ways; does the goal hold?"""
+    """Print rows per second of both ways; does the goal hold?"""
     parquet, memory = ParquetBatches(folder, batch_size=BATCH), MemoryBatches(folder)
     speeds: dict[str, list[float]] = {name: [] for name in ("parquet", "memory", "parquet, reading", "memory, reading")}
     for epoch in range(rounds):

@@ -1,10 +1,10 @@
 """A run on a disk that is too small, in a process of its own: its limits hold for everything the process writes.
 
-    python -m tests.small_disk FILE limit SIZE...    no file may be larger than SIZE bytes: one run a size
+    python -m tests.small_disk FILE limit SIZE...    no file may be larger than SIZE bytes: one run per size
     python -m tests.small_disk FILE full             run k finds the disk full at its k-th file, until a run ends well
     python -m tests.small_disk FILE stages NAME...   per stage, a run finds the disk full at its first file
 
-Prints one line a run, as JSON: what was asked, the exit code, the last stage that had begun, the error.
+Prints one line per run, as JSON: what was asked, the exit code, the last stage that had begun, the error.
 """
 
 from __future__ import annotations

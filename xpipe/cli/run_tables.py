@@ -83,7 +83,7 @@ def show_plan(pipeline: Pipeline, decisions: Sequence[Decision], title: str | No
     """Print one row per step of a plan. title: by default the name of the pipeline."""
     console = new_console()
     table = new_table(
-        "stage", "status", "rows", "memory a worker", "why", numbers=("rows", "memory a worker"),
+        "stage", "status", "rows", "memory per worker", "why", numbers=("rows", "memory per worker"),
         title=title or pipeline.name,
     )  # fmt: skip
     for decision in decisions:
