@@ -21,8 +21,9 @@ settings.load_profile("any speed")
 
 LONGEST_FIRST = [
     "test_same_bytes.py", "test_interruptions.py", "test_sources.py", "test_cluster_remote.py", "test_cluster.py",
-    "test_pipeline.py", "test_full_disk.py", "test_cli.py", "test_train_heads.py", "test_verify.py",
-    "test_cluster_local.py",
+    "test_pages.py", "test_commands.py", "test_pipeline.py", "test_full_disk.py", "test_train_heads.py",
+    "test_verify.py", "test_cluster_local.py", "test_training.py", "test_embedding.py", "test_site.py",
+    "test_typing.py",
 ]  # fmt: skip
 
 
