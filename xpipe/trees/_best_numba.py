@@ -133,7 +133,7 @@ def best_of_one_tree(leaves, reached, q, scores, labels):
     """
     candidates, order = reached.scores[0, q], leaves.orders[0]
     count, full = 0, len(scores)
-    out = np.float32(-np.inf)
+    last_in = out = np.float32(-np.inf)
     for s in range(reached.counts[0, q]):
         node = reached.nodes[0, q, s]
         first, last = leaves.leaf_ptr[node], leaves.leaf_ptr[node + 1]
@@ -141,10 +141,12 @@ def best_of_one_tree(leaves, reached, q, scores, labels):
         for position in range(first, last):
             score = candidates[offset + position]
             if count == full:
-                out = max(out, min(score, scores[count - 1]))
-                if score < scores[count - 1]:
+                if score < last_in:
+                    out = max(out, score)
                     continue
+                out = max(out, last_in)
             count = insert_best(score, order[position], scores, labels, count)
+            last_in = scores[count - 1]
     for place in range(count):
         scores[place] = np.float32(exp_of_negative(np.float64(scores[place])))
     sort_best(scores, labels, count)
