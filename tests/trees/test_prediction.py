@@ -116,7 +116,7 @@ def test_scores_that_are_equal_only_as_probabilities(n_trees):
         same = LabelTree.of(dataclasses.replace(tree.forest, weights=flat), tree.options)
         whole = same.predict(X[:1], k=24, beam=100)
         scores = dict(zip(whole.indices.tolist(), whole.data.tolist(), strict=True))
-        for k in (1, 3, 7):
+        for k in (1, 3, 7, 24):
             assert same.predict(X[:1], k=k, beam=100).indices.tolist() == [label for label, _ in top(scores, k)]
 
 

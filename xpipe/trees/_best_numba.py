@@ -13,6 +13,7 @@ import numpy as np
 from xpipe.ground.accelerate import jit, jit_inline
 
 LOWEST = -87.0  # no probability is 0: float32 holds no smaller exponential
+BLUR = 1e-6  # scores whose probabilities differ by less than this part may change places when these are rounded
 POWERS = 2.0 ** -np.arange(128.0)
 
 
@@ -112,24 +113,13 @@ def find_limit(leaves, reached, q, k, scratch):
     return limit if limit > LOWEST else np.float32(-np.inf)  # below LOWEST all have the same probability
 
 
-@jit
-def sort_best(scores, labels, count):
-    """Sort `count` pairs by score, then by label. They are nearly in order already."""
-    for at in range(1, count):
-        score, label, place = scores[at], labels[at], at
-        while place > 0 and (score > scores[place - 1] or (score == scores[place - 1] and label < labels[place - 1])):
-            scores[place], labels[place] = scores[place - 1], labels[place - 1]
-            place -= 1
-        scores[place], labels[place] = score, label
-
-
 @jit_inline
 def best_of_one_tree(leaves, reached, q, scores, labels):
     """The best labels of row q and their probabilities, where there is one tree; returns how many there are.
 
     Labels are chosen by their scores, so that only probabilities of the chosen ones are computed. Different scores may
-    round to the same probability, and then the label number decides: where the best label that is out has the
-    probability of the last one that is in, all are compared by probability.
+    round to the same probability, and then the label number decides: where the best label that is out comes near the
+    lowest probability that is in, all are compared by probability.
     """
     candidates, order = reached.scores[0, q], leaves.orders[0]
     count, full = 0, len(scores)
@@ -147,10 +137,11 @@ def best_of_one_tree(leaves, reached, q, scores, labels):
                 out = max(out, last_in)
             count = insert_best(score, order[position], scores, labels, count)
             last_in = scores[count - 1]
+    lowest = np.float32(np.inf)
     for place in range(count):
         scores[place] = np.float32(exp_of_negative(np.float64(scores[place])))
-    sort_best(scores, labels, count)
-    if out > -np.inf and np.float32(exp_of_negative(np.float64(out))) >= scores[count - 1]:
+        lowest = min(lowest, scores[place])
+    if out > -np.inf and exp_of_negative(np.float64(out)) * (1 + BLUR) >= lowest:
         return best_by_probability(leaves, reached, q, scores, labels)
     return count
 
