@@ -130,32 +130,34 @@ def score_level(X, first_row, model, level, logistic, beam, stride, scratch, can
     The children of the node in place s of row q get candidates[q, s * stride], candidates[q, s * stride + 1], ...
     """
     n_nodes = len(level.child_ptr) - 1
+    unit_ptr, path_scores = level.unit_ptr, beam.scores
+    child_ptr, feature_ptr, entry_ptr, features = model.child_ptr, model.feature_ptr, model.entry_ptr, model.features
+    numbers, margins = scratch.numbers, scratch.margins
     starts, pair_rows, pair_slots = sort_pairs(beam, n_nodes)
     for node in range(n_nodes):
         n_pairs = starts[node + 1] - starts[node]
         if n_pairs == 0:
             continue
         done = 0
-        for unit in range(level.unit_ptr[node], level.unit_ptr[node + 1]):
-            n_lanes = model.child_ptr[unit + 1] - model.child_ptr[unit]
-            first, last = model.feature_ptr[unit], model.feature_ptr[unit + 1]
+        for unit in range(unit_ptr[node], unit_ptr[node + 1]):
+            n_lanes = child_ptr[unit + 1] - child_ptr[unit]
+            first, last = feature_ptr[unit], feature_ptr[unit + 1]
             width = (n_lanes + LANES - 1) // LANES * LANES
-            n_weights = model.entry_ptr[last] - model.entry_ptr[first]
+            n_weights = entry_ptr[last] - entry_ptr[first]
             dense = n_weights > DENSE_SHARE * (last - first) * width and n_pairs >= DENSE_ROWS
             if dense:
                 spread_weights(model, unit, width, scratch.block)
             for place in range(first, last):
-                scratch.numbers[model.features[place]] = place - first + 1
+                numbers[features[place]] = place - first + 1
             for pair in range(starts[node], starts[node + 1]):
                 q, s = pair_rows[pair], pair_slots[pair]
                 fill_margins(X, first_row + q, model, unit, width, dense, scratch)
-                score, margins = beam.scores[q, s], scratch.margins
-                target = candidates[q]
+                score = path_scores[q, s]
                 offset = s * stride + done
                 for lane in range(n_lanes):
-                    target[offset + lane] = score + log_probability(margins[lane], logistic)
+                    candidates[q, offset + lane] = score + log_probability(margins[lane], logistic)
             for place in range(first, last):
-                scratch.numbers[model.features[place]] = 0
+                numbers[features[place]] = 0
             done += n_lanes
 
 

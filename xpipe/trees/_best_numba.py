@@ -14,6 +14,7 @@ from xpipe.ground.accelerate import jit, jit_inline
 
 LOWEST = -87.0  # no probability is 0: float32 holds no smaller exponential
 BLUR = 1e-6  # scores whose probabilities differ by less than this part may change places when these are rounded
+LANES = 8  # scores that are compared at once
 POWERS = 2.0 ** -np.arange(128.0)
 
 
@@ -45,8 +46,9 @@ class Reached(NamedTuple):
 class LabelScratch(NamedTuple):
     """Work space of one thread. `slots` and `seen` are zeros before and after every use."""
 
-    best: np.ndarray  # float32 [k * n_trees]
-    best_at: np.ndarray  # int32 [k * n_trees]
+    best: np.ndarray  # float32 [k * n_trees + 1]
+    best_at: np.ndarray  # int32 [k * n_trees + 1]
+    lanes: np.ndarray  # float32 [LANES]
     slots: np.ndarray  # int32 [n_trees, most leaves of a tree]
     seen: np.ndarray  # int32 [n_labels]
 
@@ -89,15 +91,36 @@ def insert_best(score, number, scores, numbers, count):
 
 
 @jit_inline
+def least_of_best(leaves, reached, q, lanes):
+    """A score that at least len(lanes) labels of row q reach, where there is one tree; -inf where it has fewer.
+
+    Label i goes to lane i % len(lanes), and each lane keeps its best score: whole vectors are compared. Most of the
+    labels are below the least of these, so that they never enter the list of the best.
+    """
+    candidates = reached.scores[0, q]
+    lanes[:] = -np.inf
+    for s in range(reached.counts[0, q]):
+        node = reached.nodes[0, q, s]
+        offset = s * leaves.strides[0]
+        for start in range(0, leaves.leaf_ptr[node + 1] - leaves.leaf_ptr[node] - LANES + 1, LANES):
+            for lane in range(LANES):
+                lanes[lane] = max(lanes[lane], candidates[offset + start + lane])
+    least = lanes[0]
+    for lane in range(LANES):
+        least = min(least, lanes[lane])
+    return least
+
+
+@jit_inline
 def find_limit(leaves, reached, q, k, scratch):
     """A bound for row q: each of its k best labels has a score at or above it in some tree.
 
     The k * n_trees best scores belong to k labels or more, and each of these has a mean of at least its score /
     n_trees. So a label whose scores are all below the least of them / n_trees is not among the k best.
     """
-    best, best_at = scratch.best, scratch.best_at
     leaf_ptr, strides = leaves.leaf_ptr, leaves.strides
     n_trees = len(strides)
+    best, best_at = scratch.best[: k * n_trees], scratch.best_at[: k * n_trees]
     count = 0
     for tree in range(n_trees):
         row = reached.scores[tree, q]
@@ -114,7 +137,7 @@ def find_limit(leaves, reached, q, k, scratch):
 
 
 @jit_inline
-def best_of_one_tree(leaves, reached, q, scores, labels):
+def best_of_one_tree(leaves, reached, q, scratch, scores, labels):
     """The best labels of row q and their probabilities, where there is one tree; returns how many there are.
 
     Labels are chosen by their scores, so that only probabilities of the chosen ones are computed. Different scores may
@@ -122,27 +145,31 @@ def best_of_one_tree(leaves, reached, q, scores, labels):
     lowest probability that is in, all are compared by probability.
     """
     candidates, order = reached.scores[0, q], leaves.orders[0]
-    count, full = 0, len(scores)
-    last_in = out = np.float32(-np.inf)
+    full = len(scores) + 1  # one more than is asked for: the best label that is out
+    best, best_at = scratch.best[:full], scratch.best_at[:full]
+    count = 0
+    last = least_of_best(leaves, reached, q, scratch.lanes) if full <= len(scratch.lanes) else np.float32(-np.inf)
     for s in range(reached.counts[0, q]):
         node = reached.nodes[0, q, s]
-        first, last = leaves.leaf_ptr[node], leaves.leaf_ptr[node + 1]
-        offset = s * leaves.strides[0] - first
-        for position in range(first, last):
-            score = candidates[offset + position]
+        first = leaves.leaf_ptr[node]
+        n_labels = leaves.leaf_ptr[node + 1] - first
+        offset = s * leaves.strides[0]
+        for place in range(n_labels):
+            score = candidates[offset + place]
+            if score < last:
+                continue
+            count = insert_best(score, order[first + place], best, best_at, count)
             if count == full:
-                if score < last_in:
-                    out = max(out, score)
-                    continue
-                out = max(out, last_in)
-            count = insert_best(score, order[position], scores, labels, count)
-            last_in = scores[count - 1]
+                last = best[count - 1]
     lowest = np.float32(np.inf)
-    for place in range(count):
-        scores[place] = np.float32(exp_of_negative(np.float64(scores[place])))
+    for place in range(min(count, len(scores))):
+        scores[place] = np.float32(exp_of_negative(np.float64(best[place])))
+        labels[place] = best_at[place]
         lowest = min(lowest, scores[place])
-    if out > -np.inf and exp_of_negative(np.float64(out)) * (1 + BLUR) >= lowest:
-        return best_by_probability(leaves, reached, q, scores, labels)
+    if count == full:
+        count -= 1
+        if exp_of_negative(np.float64(best[count])) * (1 + BLUR) >= lowest:
+            return best_by_probability(leaves, reached, q, scores, labels)
     return count
 
 
@@ -211,7 +238,7 @@ def choose_labels(leaves, reached, scratch, best):
     k = best.scores.shape[1]
     for q in range(len(best.counts)):
         if len(leaves.strides) == 1:
-            best.counts[q] = best_of_one_tree(leaves, reached, q, best.scores[q], best.labels[q])
+            best.counts[q] = best_of_one_tree(leaves, reached, q, scratch, best.scores[q], best.labels[q])
         else:
             limit = find_limit(leaves, reached, q, k, scratch)
             best.counts[q] = best_of_trees(leaves, reached, q, limit, scratch, best.scores[q], best.labels[q])

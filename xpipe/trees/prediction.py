@@ -103,6 +103,7 @@ def _rows_per_chunk(search: Search, n_rows: int, threads: int) -> int:
 def _make_scratch(search: Search, longest: int, k: int) -> tuple[Scratch, LabelScratch]:
     """Work space of one thread, for rows of at most `longest` entries."""
     from xpipe.trees._beam_numba import Scratch
+    from xpipe.trees._best_numba import LANES as BEST_LANES
     from xpipe.trees._best_numba import LabelScratch
     from xpipe.trees._lanes_numba import LANES
 
@@ -116,8 +117,9 @@ def _make_scratch(search: Search, longest: int, k: int) -> tuple[Scratch, LabelS
         margins=np.zeros(int(widths.max(initial=0)), dtype=np.float32),
     )
     label_scratch = LabelScratch(
-        best=np.empty(k * n_trees, dtype=np.float32),
-        best_at=np.empty(k * n_trees, dtype=np.int32),
+        best=np.empty(k * n_trees + 1, dtype=np.float32),
+        best_at=np.empty(k * n_trees + 1, dtype=np.int32),
+        lanes=np.empty(BEST_LANES, dtype=np.float32),
         slots=np.zeros((n_trees, _most(search.leaves.tree_ptr)), dtype=np.int32),
         seen=np.zeros(len(search.labels), dtype=np.int32),
     )
@@ -181,6 +183,7 @@ def _to_csr(best: Best, label_numbers: np.ndarray, n_labels: int) -> sp.csr_matr
     there = np.arange(best.scores.shape[1]) < best.counts[:, None]
     # what is not there goes to the end of its row
     labels = np.where(there, label_numbers[np.where(there, best.labels, 0)], n_labels)
-    order = np.argsort(labels, axis=1, kind="stable")
-    labels, scores = np.take_along_axis(labels, order, axis=1), np.take_along_axis(best.scores, order, axis=1)
-    return to_matrix(Triple(row_pointers(best.counts), labels[there].astype(np.int32), scores[there]), n_labels)
+    # one number per pair, label first: numpy sorts whole numbers several times as fast as it sorts places
+    pairs = np.sort(labels.astype(np.uint64) << np.uint64(32) | best.scores.view(np.uint32), axis=1)[there]
+    labels, scores = (pairs >> np.uint64(32)).astype(np.int32), pairs.astype(np.uint32).view(np.float32)
+    return to_matrix(Triple(row_pointers(best.counts), labels, scores), n_labels)
