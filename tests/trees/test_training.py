@@ -66,9 +66,10 @@ def test_classifiers_are_near_their_optimum(loss, weighted, arity, bias, cost):
         found[-1] /= bias
         for lane in range(unit.last_child - unit.first_child):
             own = table[:, unit.first_child + lane]
-            problem = (
-                rows_of_all[rows], np.where(own >= 0, 1.0, -1.0), cost * np.where(own >= 0, own, 1.0), loss
-            )  # fmt: skip
+            # a positive that is uncertain stands twice: once as a positive, once as a negative
+            there, doubt = rows_of_all[rows], np.where(own >= 0, 0.5 * np.clip(1 - own, 0, None), 1.0)
+            costs = cost * np.concatenate([np.clip(own, 0, None), doubt])
+            problem = (np.vstack([there, there]), np.repeat([1.0, -1.0], len(rows)), costs, loss)
             least = oracles.objective(oracles.best_classifier(*problem), *problem)
             assert oracles.objective(found[:, lane], *problem) == pytest.approx(least, rel=1e-3, abs=1e-4)
 

@@ -23,7 +23,7 @@ from xpipe.ground import files
 NPY = ".npy"
 PLAIN = "?biufcSU"  # kinds of numpy types that are numbers or texts
 LARGEST_RATIO = 1100  # one byte of deflate expands to at most 1032
-LONGEST_START = 1 << 16  # bytes of a member that may hold its header; numpy itself reads 10,000 characters
+LONGEST_START = 1 << 14  # bytes of a member that may hold its header: numpy itself reads 10,000 characters of it
 MOST_DIMENSIONS = 64
 FIX = "write it again with numpy; if that was done, copy it again: it may be cut short"
 

@@ -1,9 +1,9 @@
 """Linear classifiers of one node by dual coordinate descent: many children of a node at once, side by side.
 
 Holds no gathering of rows and no pruning. Row i of the node has features x_i and the bias feature. Lane k is a child:
-y = +1 where the row is in it, else -1. beta = y * alpha is the signed dual, and weights_k = sum_i beta_ik x_i. A visit
-to a row moves beta_ik to its best value in all lanes. The dot products and the updates run over lanes, 16 per
-instruction.
+y = +1 where the row is in it, else -1; a row that is in it with some chance counts as both. beta is the signed dual, the
+negative slope of the loss at the row's score, and weights_k = sum_i beta_ik x_i. A visit to a row moves beta_ik to its
+best value in all lanes. The dot products and the updates run over lanes, 16 per instruction.
 
 Shrinking: a row that violates its optimality by at most the tolerance in every lane is not visited again until the
 other rows are done. A lane that is done after a round over all rows does not move any more.
@@ -22,7 +22,8 @@ from xpipe.trees._lanes_numba import LANES, add_all_products, add_products, add_
 
 ONE = np.float32(1.0)
 ZERO = np.float32(0.0)
-NEWTON_STEPS = 5
+TWO = np.float32(2.0)
+NEWTON_STEPS = 8
 
 
 class Positives(NamedTuple):
@@ -30,7 +31,8 @@ class Positives(NamedTuple):
 
     indptr: np.ndarray  # int64
     lanes: np.ndarray  # int64
-    costs: np.ndarray  # float32: of a mistake; 0 leaves the row out of the lane
+    costs: np.ndarray  # float32: of a mistake as a positive
+    doubts: np.ndarray  # float32: of a mistake as a negative; 0 where it is certain that the row is in the lane
 
 
 class Settings(NamedTuple):
@@ -85,11 +87,21 @@ def step_hinge(betas, square, half, limit, first, lanes):
 
 
 @jit
-def step_hinge_positive(margin, beta, square, half):
-    """(step, violation) of one lane with y = +1."""
-    gradient = margin - ONE + beta * half
-    step = max(beta - gradient / (square + half), ZERO) - beta
-    return step, abs(gradient) if beta > ZERO else max(-gradient, ZERO)
+def step_hinge_owner(margin, beta, square, cost, doubt):
+    """(step, violation) of one lane with the loss cost * max(0, 1 - z)^2 + doubt * max(0, 1 + z)^2 at a score z.
+
+    The slope of the loss is piecewise linear, with corners at -1 and 1, so the best beta is known in closed form.
+    """
+    both = cost + doubt
+    rest = margin - square * beta  # the score without what the row itself adds to it
+    best = TWO * (cost - doubt - both * rest) / (ONE + TWO * both * square)
+    score = rest + square * best
+    if score > ONE:
+        best = -TWO * doubt * (ONE + rest) / (ONE + TWO * doubt * square)
+    elif score < -ONE:
+        best = TWO * cost * (ONE - rest) / (ONE + TWO * cost * square)
+    step = best - beta
+    return step, abs(step) * (square + np.float32(0.5) / both)
 
 
 @jit_inline
@@ -99,7 +111,8 @@ def step_row_hinge(betas, square, first, last, positives, half, limit, lanes):
     first, last: the row's lanes in `positives`.
     """
     margins, saved, steps, worst = lanes.margins, lanes.saved, lanes.steps, lanes.worst
-    live, moving, awake, owners, costs = lanes.live, lanes.moving, lanes.awake, positives.lanes, positives.costs
+    live, moving, awake = lanes.live, lanes.moving, lanes.awake
+    owners, costs, doubts = positives.lanes, positives.costs, positives.doubts
     for at in range(first, last):
         k = owners[at]
         saved[k] = margins[k]
@@ -111,30 +124,37 @@ def step_row_hinge(betas, square, first, last, positives, half, limit, lanes):
     for at in range(first, last):
         k = owners[at]
         steps[k] = ZERO
-        if costs[at] > ZERO and live[k] > ZERO:
-            own_half = np.float32(0.5) / costs[at]
-            steps[k], violation = step_hinge_positive(saved[k], betas[k], square, own_half)
+        if live[k] > ZERO:
+            steps[k], violation = step_hinge_owner(saved[k], betas[k], square, costs[at], doubts[at])
             worst[k] = max(worst[k], violation)
             moving[k // LANES] += 1 if violation > limit else 0
 
 
 @jit
-def step_logistic(margin, alpha, square, cost):
-    """(step of alpha, violation) for the logistic loss; `margin` is y times the score.
+def step_logistic(margin, beta, square, cost, doubt):
+    """(step, violation) for the loss cost * log(1 + exp(-z)) + doubt * log(1 + exp(z)) at a score z.
 
-    The best alpha is cost * sigmoid(t) where t + square * (alpha(t) - alpha) + margin = 0. The slope of the left side
-    is between 1 and 1 + square * cost / 4, so a few Newton steps from the old t reach the solution.
+    The best beta is cost - both * sigmoid(z) at the z where z - square * beta(z) = margin - square * beta. beta is
+    between -doubt and cost, which brackets z. Newton steps that leave the bracket are replaced by its middle.
     """
-    t = -margin
-    violation = np.inf
-    if alpha > 0.0:
-        t = np.log(alpha / max(cost - alpha, 1e-12 * cost))
-        violation = abs(margin + t)
+    both = cost + doubt
+    above, below = max(cost - beta, 1e-12 * both), max(doubt + beta, 1e-12 * both)
+    z = np.log(above / below)  # the score at which beta is the best one
+    violation = abs(margin - z)
+    rest = margin - square * beta
+    low, high = rest - square * doubt, rest + square * cost
+    z = min(max(z, low), high)
     for _ in range(NEWTON_STEPS):
-        share = 1.0 / (1.0 + np.exp(-t))
-        value = t + square * (cost * share - alpha) + margin
-        t -= value / (1.0 + square * cost * share * (1.0 - share))
-    return cost / (1.0 + np.exp(-t)) - alpha, violation
+        share = 1.0 / (1.0 + np.exp(-z))
+        value = z - rest - square * (cost - both * share)
+        if value > 0.0:
+            high = z
+        else:
+            low = z
+        z -= value / (1.0 + square * both * share * (1.0 - share))
+        if not low <= z <= high:
+            z = 0.5 * (low + high)
+    return cost - both / (1.0 + np.exp(-z)) - beta, violation
 
 
 @jit_inline
@@ -149,13 +169,14 @@ def step_row_logistic(betas, square, first, last, positives, cost, limit, n_lane
     lanes.moving[:] = 0
     at = first
     for k in range(n_lanes):
-        positive = at < last and positives.lanes[at] == k
-        sign, own_cost = (1.0, np.float64(positives.costs[at])) if positive else (-1.0, cost)
-        at += 1 if positive else 0
-        if lanes.live[k] > ZERO and own_cost > 0.0:
-            step, violation = step_logistic(sign * lanes.margins[k], sign * betas[k], np.float64(square), own_cost)
-            lanes.steps[k] = sign * step
-            violations[k] = violation
+        own_cost, doubt = 0.0, cost
+        if at < last and positives.lanes[at] == k:
+            own_cost, doubt = np.float64(positives.costs[at]), np.float64(positives.doubts[at])
+            at += 1
+        if lanes.live[k] > ZERO:
+            lanes.steps[k], violations[k] = step_logistic(
+                np.float64(lanes.margins[k]), np.float64(betas[k]), np.float64(square), own_cost, doubt
+            )
             lanes.worst[k] = max(lanes.worst[k], violations[k])
             lanes.moving[k // LANES] += 1 if violations[k] > limit else 0
 

@@ -83,7 +83,8 @@ class LabelTree:
         label_embedding : scipy.sparse.csr_matrix of shape (n_labels, any), optional
             Labels are clustered by these vectors, by default by the sum of their unit rows.
         label_scores : scipy.sparse.csr_matrix of shape (n_samples, n_labels), optional
-            How much each positive counts, from 0 on; the same stored entries as Y.
+            The chance that each positive is one, as imputed labels have it; the same stored entries as Y. A positive
+            with a chance below 1 counts less, and as a negative too.
         threads : int, optional
             By default one per usable core. It changes no byte.
         progress : Bar, optional

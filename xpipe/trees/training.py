@@ -20,6 +20,9 @@ from xpipe.trees.training_data import TrainingData
 if TYPE_CHECKING:
     from xpipe.trees._gather_numba import NodeRows
 
+# What the doubt about a positive counts: a row with a chance of q counts as a positive with q, as a negative with this
+# times 1 - q. Settled on Bibtex, Delicious and k-means groups of EURLEX57K: 1 costs P@5, 0 costs up to ten points of P@1.
+DOUBT = np.float32(0.5)
 SMALLEST = 1e-30  # smaller weights count as 0, whatever the threshold
 
 
@@ -115,7 +118,7 @@ def train_unit(data: TrainingData, plan: TreePlan, unit: Unit, options: TreeOpti
     n_lanes = unit.last_child - unit.first_child
     width = LANES * -(-n_lanes // LANES)
     features, node = _gather(data, rows, options.bias)
-    block = np.zeros((len(features) + 1, width), dtype=np.float32)
+    block, cost = np.zeros((len(features) + 1, width), dtype=np.float32), np.float32(options.cost)
     settings = _solver_numba.Settings(
         cost=float(options.cost),
         bias=np.float32(options.bias),
@@ -125,7 +128,7 @@ def train_unit(data: TrainingData, plan: TreePlan, unit: Unit, options: TreeOpti
     )
     _solver_numba.solve_lanes(
         node,
-        _solver_numba.Positives(owner_ptr, owners, weights * np.float32(options.cost)),
+        _solver_numba.Positives(owner_ptr, owners, cost * weights, cost * DOUBT * np.maximum(1 - weights, 0)),
         n_lanes,
         settings,
         np.uint64(bit_generator(options.seed, "tree", plan.tree, "solve", *unit).random_raw()),

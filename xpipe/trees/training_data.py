@@ -22,7 +22,7 @@ class TrainingData:
     X: Triple  # samples x features
     n_features: int
     scales: np.ndarray  # float32: the factor of each row
-    label_rows: sp.csr_matrix  # labels x samples; values: the weights of positives
+    label_rows: sp.csr_matrix  # labels x samples; values: the chances of positives
 
     @property
     def n_labels(self) -> int:
@@ -47,8 +47,8 @@ def prepare_data(
     Y : scipy.sparse.csr_matrix of shape (n_samples, n_labels)
         Labels; stored entries that are not 0 are positives, whatever their values.
     label_scores : scipy.sparse.csr_matrix of shape (n_samples, n_labels), optional
-        Weights of the positives, from 0 on, with the same stored entries as Y. A weight of 0 leaves a row out for a
-        label.
+        The chance that each positive is one, with the same stored entries as Y. A positive with a chance below 1 counts
+        less, and as a negative too. Scores above 1 make it count more.
     normalize : bool
         Whether rows count as unit vectors.
 
@@ -88,7 +88,7 @@ def _checked_scores(label_scores: sp.csr_matrix, Y: sp.csr_matrix) -> np.ndarray
             fix="give one score for every entry of Y and no other",
         )
     if (scores.data < 0).any():
-        raise DataError("label_scores has a value below 0", fix="scores are weights: give them from 0 on")
+        raise DataError("label_scores has a value below 0", fix="scores are chances: give them from 0 on")
     weights: np.ndarray = scores.data
     return weights
 

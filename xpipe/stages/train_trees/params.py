@@ -18,8 +18,8 @@ class TreeParams(Params):
     """`train: {tree: ...}`: a forest of label trees. Defaults and ranges are those of `TreeOptions`.
 
     label_vectors: what labels are clustered by; `embedding` is that of stage embed where the pipeline has it, else the
-    sum of their rows, as with `rows`. weighted: whether positives count as much as their scores; `auto` if these are
-    posteriors.
+    sum of their rows, as with `rows`. weighted: whether the scores of positives are chances, so that uncertain ones
+    count less, and as negatives too; `auto` if these are posteriors.
     """
 
     n_trees: int = Field(default=TreeOptions.n_trees, ge=AT_LEAST["n_trees"])

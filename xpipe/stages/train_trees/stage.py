@@ -93,7 +93,7 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="train",
     section="train",
-    version=2,
+    version=3,
     reads=("datasets", "features?"),
     writes=(MODEL,),
     params=TrainParams,
