@@ -1,4 +1,4 @@
-"""Choices by held-out groups: calibration, threshold, likelihood, and the walk over a grid."""
+"""Choices by held-out groups: calibration, threshold, and the walk over a grid."""
 
 from __future__ import annotations
 
@@ -22,20 +22,30 @@ class Tried:
     likelihood: float
 
 
-def test_calibration_is_recovered_from_groups_it_made():
+@pytest.mark.parametrize("likeness", [0.0, 0.5])
+def test_calibration_is_recovered_from_groups_it_made(likeness):
     rng = np.random.default_rng(0)
-    n_groups = rng.integers(1, 500, 200)
-    log_norm = rng.normal(-3, 1, (200, 400))
-    hazard = np.exp(5 + 2 * log_norm - 0.5 * np.log(n_groups)[:, None])
-    truth = rng.random(hazard.shape) < -np.expm1(-hazard)
-    norms = np.stack([log_norm] * len(selection.POWERS))  # groups of one: all norms are alike
-    found = selection.calibrate(trial.Forecast(log_norm, norms), trial_of(truth, n_groups), 0.0)
-    assert (found.offset, found.slope, found.per_group) == pytest.approx((5, 2, -0.5), abs=0.05)
-    assert found.power == 2  # independent members
-    alike = selection.calibrate(trial.Forecast(log_norm, norms), trial_of(truth, n_groups), 0.5)
-    assert alike.power == 3
-    upside_down = trial.Forecast(log_norm, -norms)  # scores that speak against owning are of no use
-    assert selection.calibrate(upside_down, trial_of(truth, n_groups), 0.0) is None
+    n_groups, frailty = rng.integers(1, 500, 200), selection.frailty_of(likeness)
+    scores = np.exp(rng.normal(-3, 1, (200, 400, 5)))  # five members per group
+    hazards = np.exp(5 - 0.5 * np.log(n_groups)[:, None, None]) * scores**2
+    shared = rng.gamma(1 / frailty, frailty, (200, 400)) if frailty else np.ones((200, 400))
+    truth = rng.random((200, 400)) < -np.expm1(-shared * hazards.sum(axis=2))
+    sums = np.stack([np.log((scores**slope).sum(axis=2)) for slope in selection.SLOPES])
+    held = trial_of(truth, n_groups)
+    found, likelihood = selection.calibrate(trial.Forecast(sums[0], sums), held, likeness)
+    assert tuple(found) == pytest.approx((5, 2, -0.5, frailty), abs=0.1)
+    assert likelihood < 0
+    noise = np.stack([rng.permutation(line.ravel()).reshape(line.shape) for line in sums])
+    worse = selection.calibrate(trial.Forecast(noise[0], noise), held, likeness)[1]
+    assert worse < likelihood - 0.01
+    upside_down = trial.Forecast(sums[0], -sums)  # scores that speak against owning are of no use
+    assert selection.calibrate(upside_down, held, likeness)[0] is None
+
+
+def test_frailty_grows_with_likeness():
+    assert [selection.frailty_of(likeness) for likeness in (-0.1, 0.0, 0.5)] == [0, 0, 1]
+    assert selection.frailty_of(0.7) > 2
+    assert selection.frailty_of(1.0) == selection.MOST_FRAILTY
 
 
 def test_threshold_gives_the_highest_expected_f1():
@@ -50,21 +60,21 @@ def test_threshold_gives_the_highest_expected_f1():
     assert found == pytest.approx(expected_f1(found) / 2, abs=0.01)  # a known property of the best threshold
 
 
-def test_likelihood_and_climb():
-    truth = np.array([[True, False, False, True]])
-    sure = np.log1p(-np.array([[0.9, 0.1, 0.2, 0.8]]))
-    assert selection.likelihood(sure, truth) == pytest.approx(np.log([0.9, 0.9, 0.8, 0.8]).mean())
-    best, seen = selection.climb((1.0, 2.0, 3.0, 4.0, 5.0), 3, lambda x: Tried(x, -((x - 2.0) ** 2)))
-    assert best.point == 2.0
-    assert set(seen) == {1.0, 2.0, 3.0, 4.0, 5.0}
+def test_climbing_finds_the_top():
+    grid = (1.0, 3.0, 10.0, 30.0, 100.0)
+    best, seen = selection.climb(grid, 3, lambda x: Tried(x, -((np.log(x) - np.log(5.0)) ** 2)))
+    assert best.point == pytest.approx(5.0, rel=0.01)  # between the points of the grid
+    assert set(seen) == {*grid, best.point}
+    best, seen = selection.climb(grid, 3, lambda x: Tried(x, x))
+    assert (best.point, set(seen)) == (100.0, {30.0, 100.0})
 
 
 @given(st.lists(st.sampled_from([-np.inf, -2.0, -1.0, np.nan]), min_size=1, max_size=9), st.data())
 def test_climbing_keeps_the_attempt_it_names_and_equals_stay_near_the_start(values, data):
     start = data.draw(st.integers(0, len(values) - 1))
-    best, seen = selection.climb(tuple(range(len(values))), start, lambda at: Tried(at, values[at]))
-    np.testing.assert_equal(best.likelihood, values[best.point])
-    np.testing.assert_equal(seen, {at: values[at] for at in seen})
+    best, seen = selection.climb(tuple(range(len(values))), start, lambda at: Tried(at, values[int(at)]))
+    np.testing.assert_equal(best.likelihood, values[int(best.point)])
+    np.testing.assert_equal(seen, {at: values[int(at)] for at in seen})
     between = range(min(start, best.point), max(start, best.point))
     assert all(values[at] < best.likelihood for at in between if at != best.point) or best.point == start
     if len(set(values)) == 1:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xpipe.eagle._posteriors_numba import CEILING, RULED_OUT, log_norm_of
+from xpipe.eagle._posteriors_numba import CEILING, RULED_OUT, log_sum_of
 from xpipe.eagle._whitened_numba import add_coordinates, add_rows, clear_rows
 from xpipe.ground.accelerate import jit
 
@@ -64,12 +64,12 @@ def score_samples(samples, rows, space):
 
 
 @jit
-def forecast_labels(labels, owners, rows, held, space, powers, log_none, log_norms):
+def forecast_labels(labels, owners, rows, held, space, powers, log_none, log_sums):
     """Forecast some labels for all held-out groups.
 
     owners: Triple, labels x samples, the weights of the owners. held: the samples of each held-out group.
-    log_none[i, j] = log of the chance that no sample of held-out group j has label i. log_norms[n, i, j] = log of the
-    powers[n]-norm of the scores of its samples.
+    log_none[i, j] = log of the chance that no sample of held-out group j has label i. log_sums[n, i, j] = log of the sum of the
+    scores of its samples to the power powers[n].
     """
     owner_starts, owner_samples, weights = owners
     lanes = space.sums.shape[1]
@@ -89,4 +89,4 @@ def forecast_labels(labels, owners, rows, held, space, powers, log_none, log_nor
                     total += np.log1p(-min(max(scores[place], RULED_OUT), CEILING))
                 log_none[first + lane, group] = total
                 for number in range(len(powers)):
-                    log_norms[number, first + lane, group] = log_norm_of(scores, powers[number])
+                    log_sums[number, first + lane, group] = log_sum_of(scores, powers[number])

@@ -17,6 +17,7 @@ FLOOR, CEILING = 1e-4, 0.999  # scores as chances stay between these: no sample 
 RULED_OUT = 1e-6  # the smallest chance that a held-out sample is given
 SURE = 1e30  # the highest score that counts: powers of it stay finite
 SMALL_HAZARD = -30.0  # where the log of a hazard h is below this, 1 - exp(-h) is h in float64
+MOST_HAZARD = 300.0  # log of the highest hazard that counts: it stays finite
 
 
 class Pairs(NamedTuple):
@@ -28,15 +29,15 @@ class Pairs(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """How scores s become chances of owning: 1 - exp(-e^offset n_groups^per_group s^slope).
+    """How scores s become chances of owning: hazards e^offset n_groups^per_group s^slope that share a gamma factor.
 
-    The score of a group is the power-norm of the scores of its members.
+    frailty: the variance of the factor that the hazards of a group have in common; 0: members are independent.
     """
 
     offset: float
     slope: float
     per_group: float
-    power: int
+    frailty: float
 
 
 @jit
@@ -61,29 +62,32 @@ def noisy_or(group_ends, members, scores, owned):
 
 
 @jit
-def log_norm_of(scores, power):
-    """The log of the power-norm of scores: of their sum for power 1, nearly of their maximum for a high power."""
+def log_sum_of(scores, power):
+    """The log of the sum of scores to a power."""
     total = 0.0
     for place in range(len(scores)):
         total += min(max(scores[place], RULED_OUT), SURE) ** power
-    return np.log(total) / power
+    return np.log(total)
 
 
 @jit
-def log_chance(log_hazard):
-    """log(1 - exp(-e^log_hazard)), finite for any finite hazard, where the chance itself could round to zero."""
+def log_chance(log_hazard, frailty):
+    """log(1 - (1 + frailty h)^(-1 / frailty)), finite for any finite hazard, where the chance itself could be zero."""
     if log_hazard < SMALL_HAZARD:
         return log_hazard
-    return np.log(-np.expm1(-np.exp(min(log_hazard, -SMALL_HAZARD))))
+    hazard = np.exp(min(log_hazard, MOST_HAZARD))
+    if frailty > 0:
+        hazard = np.log1p(frailty * hazard) / frailty
+    return np.log(-np.expm1(-hazard))
 
 
 @jit
 def calibrate_pairs(labels, pairs, score, calibration, posterior):
-    """posterior[pair] = chance of the sample's score / chance of the group's score; the largest of its groups.
+    """posterior[pair] = chance of the sample's hazard / chance of the group's hazard; the largest of its groups.
 
     posterior is 0 on entry.
     """
-    offset, slope, per_group, power = calibration
+    offset, slope, per_group, frailty = calibration
     pair_starts, pair_samples = pairs.samples
     label_starts, label_groups = pairs.groups
     group_starts, group_samples = pairs.members
@@ -93,13 +97,18 @@ def calibrate_pairs(labels, pairs, score, calibration, posterior):
         start = offset + per_group * np.log(n_groups)
         for at in range(label_starts[label], label_starts[label + 1]):
             members = group_samples[group_starts[label_groups[at]] : group_starts[label_groups[at] + 1]]
-            places, scores = np.empty(len(members), np.int64), np.empty(len(members), np.float64)
+            places, hazards = np.empty(len(members), np.int64), np.empty(len(members), np.float64)  # logs of hazards
+            most = -np.inf
             for place in range(len(members)):
                 places[place] = pair_starts[label] + np.searchsorted(samples, members[place])
-                scores[place] = min(max(score[places[place]], RULED_OUT), SURE)
-            some = log_chance(start + slope * log_norm_of(scores, power))
+                hazards[place] = start + slope * np.log(min(max(score[places[place]], RULED_OUT), SURE))
+                most = max(most, hazards[place])
+            total = 0.0
             for place in range(len(members)):
-                chance = np.exp(min(log_chance(start + slope * np.log(scores[place])) - some, 0.0))
+                total += np.exp(hazards[place] - most)
+            some = log_chance(most + np.log(total), frailty)
+            for place in range(len(members)):
+                chance = np.exp(min(log_chance(hazards[place], frailty) - some, 0.0))
                 posterior[places[place]] = max(posterior[places[place]], np.float32(chance))
 
 

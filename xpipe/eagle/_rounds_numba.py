@@ -1,7 +1,7 @@
 """Kernels of the rounds of the discriminative method: scores and noisy-or posteriors of one label after the other.
 
 Holds no calibration (`_posteriors_numba`) and no threads. Symbols: q = posterior that a sample owns the label, s = its
-score, kinship = what a row of a group adds to the score of another row of the same group.
+score, H = what each row of a group adds to the score of each other row of the same group.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -24,11 +24,12 @@ from xpipe.eagle._whitened_numba import (
 from xpipe.ground.accelerate import jit
 
 TILE_ROWS = 128  # rows whose coordinates lie side by side: enough for every lane, few enough for the cache
+MOST_OWN = 0.95  # of its own score that a row, or a direction of a group, adds: more would divide by nearly nothing
 UNTOLD = 5e-4  # a change of a posterior up to this is not added to the sums yet
 
 
 class Kinship(NamedTuple):
-    """What members of a group add to each other's scores.
+    """(I - H)^-1 of each group, which leaves the group out of its own scores.
 
     values[starts[g] + i * size + j] belongs to members i and j of group g. starts[g] is -1 where the group is too
     large.
@@ -68,7 +69,7 @@ class RoundSpace(NamedTuple):
 
 @jit
 def measure_kinship(groups, members, rows, dense, kinship):
-    """Fill the kinship of some groups. dense: float32 [n_features], zero on entry and on exit."""
+    """Fill H of some groups. dense: float32 [n_features], zero on entry and on exit."""
     indptr, indices, values = rows.sparse
     group_starts, group_samples = members
     for group in groups:
@@ -91,28 +92,29 @@ def measure_kinship(groups, members, rows, dense, kinship):
 
 @jit
 def leave_groups_out(groups, samples, kinship, influence, told, scores, outside):
-    """outside[place] = the score of a member without what its own group contributed.
+    """outside[place] = the score that a member would have if the regression had never seen its group.
 
-    Where the group is too large for that, only the contribution of the member itself is left out. told: the posteriors
-    that the sums know of.
+    Ridge regression without the rows of a group scores them with q + (I - H)^-1 (s - q). Where the group is too large
+    for that, only the member itself is left out. told: the posteriors q that the scores s know of.
     """
     start = 0
     for number in range(len(groups.numbers)):
         stop, kin = groups.ends[number], kinship.starts[groups.numbers[number]]
         size = stop - start
-        for place in range(start, stop):
-            member = groups.members[place]
-            outside[place] = scores[member]
+        inside = outside[start:stop]
+        for place in range(size):
+            member = groups.members[start + place]
+            inside[place] = told[member]
             if kin < 0:
-                outside[place] -= influence[samples[member]] * told[member]
+                own = min(max(influence[samples[member]], np.float32(0)), np.float32(MOST_OWN))
+                inside[place] += (scores[member] - told[member]) / (np.float32(1) - own)
         if kin >= 0:
-            inside = outside[start:stop]
             for other in range(size):
-                weight = told[groups.members[start + other]]
-                if weight != 0:
-                    source = kinship.values[kin + other * size : kin + (other + 1) * size]
-                    for place in range(size):
-                        inside[place] -= weight * source[place]
+                member = groups.members[start + other]
+                missing = scores[member] - told[member]
+                source = kinship.values[kin + other * size : kin + (other + 1) * size]
+                for place in range(size):
+                    inside[place] += missing * source[place]
         start = stop
 
 

@@ -28,6 +28,31 @@ def project_rows(rows, directions, first, last, out):
 
 
 @jit
+def multiply_rows(rows, vector, out):
+    """out[i] = <row i, vector>, summed in float64."""
+    indptr, indices, values = rows
+    for row in range(len(out)):
+        total = 0.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            total += np.float64(values[entry]) * vector[indices[entry]]
+        out[row] = total
+
+
+@jit
+def scale_rows(rows, scale, last, n_features, out):
+    """Write rows with every value times the scale of its feature, and last[i] in feature `n_features` at the end."""
+    indptr, indices, values = rows
+    out_indptr, out_indices, out_values = out
+    for row in range(len(last)):
+        shift = out_indptr[row] - indptr[row]
+        for entry in range(indptr[row], indptr[row + 1]):
+            out_indices[entry + shift] = indices[entry]
+            out_values[entry + shift] = values[entry] * scale[indices[entry]]
+        out_indices[indptr[row + 1] + shift] = n_features
+        out_values[indptr[row + 1] + shift] = last[row]
+
+
+@jit
 def measure_influence(indptr, values, coordinates, influence):
     """influence[i] = <x_i, x_i> - <p_i, p_i>: what a row adds to its own score."""
     for row in range(len(influence)):

@@ -20,13 +20,13 @@ from xpipe.eagle.numbering import renumbered
 from xpipe.eagle.options import ImputeOptions, usual_rank
 from xpipe.eagle.spectrum import Spectrum, leading_directions, sampled_rows
 from xpipe.eagle.trial import Forecast, Trial, forecast, set_aside
-from xpipe.eagle.whitening import Whitener, whiten, whitener_of
+from xpipe.eagle.whitening import Whitener, empty_whitener, whiten, whitener_of
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.grouping.groups import likeness as likeness_of_members
 from xpipe.grouping.groups import spread_labels
 
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)  # in units of the rows' mean squared length
-START = 3  # the place in RIDGES where the search starts
+START = 2  # the place in RIDGES where the search starts
 USUAL_THRESHOLD = 0.5  # where nothing can be calibrated
 TIE = 0.02  # two methods are equal when what they explain differs by less than this part
 FAR_MORE = 0.8  # the baseline wins where every splitting method explains less than this part of what it explains
@@ -58,13 +58,13 @@ class RidgeTrial:
     rows: Whitened
     fitted: Fitted
     forecast: Forecast
+    calibration: tuple[float, ...]  # the fields of a `Calibration`, or nothing
 
 
 @dataclass(frozen=True)
 class Judgement:
     """Posteriors of the pairs of the trial, the threshold on them, and the pairs that look owned."""
 
-    calibration: tuple[float, ...]
     posterior: np.ndarray
     threshold: float
     owned: np.ndarray  # bool
@@ -115,7 +115,7 @@ def _nothing_to_choose_by(spectrum: Spectrum, has_labels: bool) -> tuple[Choice,
     """The choice where rows have no length, or groups no labels."""
     why = "samples have no features" if has_labels else "no group has samples and labels"
     choice = Choice("baseline", RIDGES[START], (), USUAL_THRESHOLD, 0, f"{why}: nothing tells members apart")
-    return choice, Whitener(np.zeros(len(spectrum.diagonal), np.float32), spectrum.vectors[:, :0])
+    return choice, empty_whitener(len(spectrum.diagonal))
 
 
 def choose_by_trial(
@@ -131,8 +131,8 @@ def choose_by_trial(
     """Make all choices by a trial. X: the rows of its samples; likeness: of members of groups; mean: of all rows."""
     if not len(trial.labels) or not trial.held_labels.any():
         return _without_trial(spectrum, options, trial.most_members)
-    best, likelihoods = _best_ridge(X, trial, spectrum, options, threads)
-    judgement = _judge(best, trial, options.threshold, likeness, threads)
+    best, likelihoods = _best_ridge(X, trial, spectrum, options, likeness, threads)
+    judgement = _judge(best, trial, options.threshold, threads)
     tried: dict[str, Any] = {
         "ridge": {f"{ridge:g}": likelihood for ridge, likelihood in likelihoods.items()},
         "likeness": round(likeness, 4),
@@ -142,8 +142,8 @@ def choose_by_trial(
         found = _compare(X, trial, best, judgement, options, mean, threads)
         tried["explained"] = {name: round(value, 5) for name, value in found.explained.items()}
         tried["owner_share"], tried["expected_gain"] = found.owner_share, found.expected_gain
-        method, why = _pick(found, calibrated=bool(judgement.calibration))
-    choice = Choice(method, best.ridge, judgement.calibration, judgement.threshold, trial.most_members, why, tried)
+        method, why = _pick(found, calibrated=bool(best.calibration))
+    choice = Choice(method, best.ridge, best.calibration, judgement.threshold, trial.most_members, why, tried)
     return choice, best.whitener
 
 
@@ -156,7 +156,7 @@ def _without_trial(spectrum: Spectrum, options: ImputeOptions, most_members: int
 
 
 def _best_ridge(
-    X: sp.csr_matrix, trial: Trial, spectrum: Spectrum, options: ImputeOptions, threads: int
+    X: sp.csr_matrix, trial: Trial, spectrum: Spectrum, options: ImputeOptions, likeness: float, threads: int
 ) -> tuple[RidgeTrial, dict[float, float]]:
     """(The ridge under which the labels of held-out groups are most likely, the likelihood of every ridge tried)."""
 
@@ -166,23 +166,21 @@ def _best_ridge(
         fitted = fit_posteriors(
             rows, trial.Y1, trial.Y2, rounds=options.rounds, most_members=trial.most_members, threads=threads
         )
-        found = forecast(rows, trial, fitted.noisy_or, threads)
-        likelihood = selection.likelihood(found.log_none, trial.held_labels)
-        return RidgeTrial(ridge, likelihood, whitener, rows, fitted, found)
+        found = forecast(rows, trial, fitted.noisy_or, threads, selection.SLOPES)
+        calibration, likelihood = selection.calibrate(found, trial, likeness)
+        return RidgeTrial(ridge, likelihood, whitener, rows, fitted, found, tuple(calibration or ()))
 
     grid, start = (RIDGES, START) if options.ridge is None else ((options.ridge,), 0)
     return selection.climb(grid, start, attempt)
 
 
-def _judge(best: RidgeTrial, trial: Trial, threshold: float | None, likeness: float, threads: int) -> Judgement:
-    """Calibrate the scores of the best ridge; choose the threshold unless it is given."""
-    normed = forecast(best.rows, trial, best.fitted.noisy_or, threads, selection.POWERS)
-    calibration = tuple(selection.calibrate(normed, trial, likeness) or ())
-    posterior = posteriors_of(best.fitted, trial.Y1, trial.Y2, calibration, threads)
+def _judge(best: RidgeTrial, trial: Trial, threshold: float | None, threads: int) -> Judgement:
+    """The pairs of the trial that look owned; choose the threshold unless it is given."""
+    posterior = posteriors_of(best.fitted, trial.Y1, trial.Y2, best.calibration, threads)
     if threshold is None:
-        threshold = selection.threshold_of(posterior) if calibration else USUAL_THRESHOLD
+        threshold = selection.threshold_of(posterior) if best.calibration else USUAL_THRESHOLD
     owned = (posterior > threshold) | best_pairs(best.fitted.score, trial.Y1, trial.Y2)
-    return Judgement(calibration, posterior, threshold, owned)
+    return Judgement(posterior, threshold, owned)
 
 
 def _compare(

@@ -1,22 +1,24 @@
-"""The discriminative method: a linear scorer against all negatives, and noisy-or posteriors, in alternating rounds.
+"""The discriminative method: ridge regression against all negatives, and noisy-or posteriors, in alternating rounds.
 
 Holds no whitening (`whitening`), no choice (`choice`) and no order of the steps (`plan`). Per label, with q the chance
 of owning it:
 
-    weights = A^-1 sum_i q_i x_i                       ridge regression, every sample of other groups is a negative
-    s_i     = <x_i, weights> - (share of its group)    a group has no say in its own scores: other groups must have one
-    q_i     = s_i / (1 - prod_group (1 - s_i'))        noisy-or: some member of the group owns the label
+    s = ridge regression on q, with an intercept; every sample of other groups is a negative
+    s = q + (I - H)^-1 (s - q)                    a group has no say in its own scores: other groups must have one
+    q_i = s_i / (1 - prod_group (1 - s_i'))       noisy-or: some member of the group owns the label
 
-The noisy-or takes scores for chances and members for independent. Among similar members q is far too low. So after the
-last round a `Calibration` turns scores into chances; it knows how often held-out groups have a label:
+The noisy-or takes scores for chances and members for independent. So after the last round a `Calibration` turns scores
+into chances; it knows how often held-out groups have a label. h_i is the hazard of a member:
 
-    chance(s) = 1 - exp(-e^offset n_groups^per_group s^slope)
-    q_i       = chance(s_i) / chance(power-norm of the scores of the group)
+    h_i        = e^offset n_groups^per_group s_i^slope
+    chance(h)  = 1 - (1 + frailty h)^(-1 / frailty)
+    q_i        = chance(h_i) / chance(sum of h over the group)
 
-power = slope is a noisy-or: members own labels independently. The more similar members are, the higher the power is.
+A frailty of 0 is a noisy-or, 1 - exp(-h): members own labels independently. The higher it is, the more members of a
+group share what they own: hazards of a group have a common factor, which is gamma distributed with that variance.
 
 No group has a say in its own scores, so scores are comparable with those of held-out groups. In groups that are too
-large for the memory, only the sample itself has no say in its score.
+large for that, only the sample itself has no say in its score.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from xpipe.eagle._whitened_numba import Whitened
 from xpipe.eagle.numbering import with_samples
 from xpipe.eagle.options import ImputeOptions
 from xpipe.eagle.problem import columns_of
+from xpipe.ground.library_threads import one_thread_each
 from xpipe.ground.machine import lent, usable_cores
 from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
 from xpipe.ground.sparse_rows import keep_entries, with_ones
@@ -44,7 +47,9 @@ from xpipe.grouping.groups import spread_labels
 
 TOLERANCE = 1e-2  # a label is settled when none of its posteriors moves by this much in a round
 MOST_KEPT = 1 << 24  # coordinates, and entries, of the rows of a label that a thread copies to read them in order
-MOST_KINSHIP = 1 << 26  # entries (256 MiB) of what members of groups add to each other's scores
+MOST_KINSHIP = 1 << 26  # entries (256 MiB) of what leaves groups out of their own scores
+MOST_MEMBERS = 1024  # of a group that is left out: the work grows with the third power
+LEFT_OUT_AT_ONCE = 1 << 20  # entries of groups that are inverted together
 PARTS_PER_THREAD = 4
 
 
@@ -95,9 +100,8 @@ def posteriors_of(
 def calibrated_posteriors(
     score: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix, calibration: Sequence[float], threads: int | None = None
 ) -> np.ndarray:
-    """The posterior of every pair by a calibration (offset, slope, per_group, power), float32."""
-    offset, slope, per_group, power = calibration
-    numbers = Calibration(offset, slope, per_group, int(power))
+    """The posterior of every pair by a calibration (offset, slope, per_group, frailty), float32."""
+    numbers = Calibration(*(float(number) for number in calibration))
     posterior = np.zeros(len(score.data), np.float32)
     scores = to_triple(score)
     labels, pairs = _filled_labels(scores), _pairs(scores, Y1, Y2)
@@ -160,7 +164,7 @@ def fit_posteriors(
 
 
 def _kinship(rows: Whitened, members: Lists, most_members: int | None, threads: int) -> Kinship:
-    """What members of groups of up to `most_members` add to each other's scores."""
+    """What leaves groups of up to `most_members` out of their own scores."""
     sizes = np.diff(members.starts)
     most_members = largest_kinship(sizes) if most_members is None else most_members
     areas = np.where(sizes <= most_members, sizes**2, 0)
@@ -171,15 +175,32 @@ def _kinship(rows: Whitened, members: Lists, most_members: int | None, threads: 
     def work(part: slice) -> None:
         dense = np.zeros(rows.n_features, np.float32)
         _rounds_numba.measure_kinship(groups[part], members, rows, dense, kinship)
+        for size in np.unique(sizes[part][(starts[part] >= 0) & (sizes[part] > 0)]).tolist():
+            same = starts[part][(sizes[part] == size) & (starts[part] >= 0)]
+            for some in np.array_split(same, -(-len(same) * size**2 // LEFT_OUT_AT_ONCE)):
+                places = some[:, None] + np.arange(size**2)
+                kinship.values[places] = _leave_out(kinship.values[places].reshape(-1, size, size)).reshape(
+                    len(some), -1
+                )
 
-    _in_threads(work, threads)
+    with one_thread_each():  # several BLAS threads would add in another order
+        _in_threads(work, threads)
     return kinship
 
 
+def _leave_out(shares: np.ndarray) -> np.ndarray:
+    """(I - H)^-1 of each H [groups, size, size]; what a direction adds to itself is bounded."""
+    values, vectors = np.linalg.eigh(shares.astype(np.float64))
+    inverse: np.ndarray = (vectors / (1 - np.clip(values, 0, _rounds_numba.MOST_OWN))[:, None, :]) @ np.swapaxes(
+        vectors, 1, 2
+    )
+    return inverse.astype(np.float32)
+
+
 def largest_kinship(sizes: np.ndarray) -> int:
-    """The size of the largest groups whose kinship fits into the memory, when smaller groups come first."""
+    """The size of the largest groups that are left out of their own scores, when smaller groups come first."""
     by_size = np.sort(sizes[sizes > 0]).astype(np.int64)
-    fits = np.cumsum(by_size**2) <= MOST_KINSHIP
+    fits = (np.cumsum(by_size**2) <= MOST_KINSHIP) & (by_size <= MOST_MEMBERS)
     if fits.all():
         return int(by_size.max(initial=0))
     return int(by_size[~fits][0]) - 1

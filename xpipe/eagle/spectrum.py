@@ -1,4 +1,4 @@
-"""Leading directions of feature rows: eigenvectors and eigenvalues of X^T X, by randomised subspace iteration.
+"""Leading directions of feature rows about their mean, by randomised subspace iteration.
 
 Holds no labels, no groups and no ridge: `whitening` makes a whitener of a spectrum and a ridge.
 """
@@ -20,7 +20,7 @@ from xpipe.ground.sparse import to_matrix, to_triple
 
 OVERSAMPLING = 32  # directions beyond the rank that the iteration carries
 SWEEPS = 3  # of subspace iteration; the residual diagonal makes up for directions that are not quite the leading ones
-DENSE_GRAM = 8192  # up to this many features, X^T X is formed
+DENSE_GRAM = 8192  # up to this many features, the matrix of their products is formed
 MOST_ROWS = 100_000  # rows that the directions are learned from; more would change them very little
 BLOCK = 1 << 14  # features per block of a tall product
 GRAM_BLOCK = 256  # rows of X^T X per product; fixed, so that the number of threads changes no byte
@@ -29,11 +29,13 @@ NO_LENGTH = 1e-12  # where the largest value is about 1, rows of a smaller mean 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Leading directions of X^T X, float32."""
+    """Leading eigenvectors and eigenvalues of (X - m)^T (X - m), where every row of m is the mean row; float32."""
 
     vectors: np.ndarray  # n_features x rank
     values: np.ndarray  # rank
-    diagonal: np.ndarray  # of X^T X, n_features
+    diagonal: np.ndarray  # of (X - m)^T (X - m), n_features
+    mean: np.ndarray  # the mean row, n_features
+    n_rows: int
     mean_square: float  # mean squared length of the rows, the unit in which a ridge counts; 0: they have no length
 
 
@@ -60,50 +62,55 @@ def sampled_rows(n_rows: int, seed: int = 0) -> np.ndarray:
 def leading_directions(
     X: sp.csr_matrix, rank: int | None = None, seed: int = 0, n_rows: int | None = None, threads: int = 1
 ) -> Spectrum:
-    """The leading directions of X^T X, computed on one BLAS thread: several threads would add in another order.
+    """The leading directions of rows about their mean, on one BLAS thread: several would add in another order.
 
     X may be a sample of `n_rows` rows. Its values should be 1 at most (`scaled_rows`), because sums are in float32.
     There are no directions where the rows have no length.
     """
     n_features = X.shape[1]
     rank = min(rank or usual_rank(n_features), n_features)
-    share = np.float32((n_rows or X.shape[0]) / max(X.shape[0], 1))
-    diagonal = np.asarray(X.multiply(X).sum(axis=0), dtype=np.float32).ravel()
-    mean_square = float(diagonal.sum(dtype=np.float64) / max(X.shape[0], 1))
+    n_rows = n_rows or X.shape[0]
+    share = np.float32(n_rows / max(X.shape[0], 1))
+    squares = np.asarray(X.multiply(X).sum(axis=0), dtype=np.float64).ravel()
+    mean_square = float(squares.sum() / max(X.shape[0], 1))
+    mean = (np.asarray(X.sum(axis=0), dtype=np.float64).ravel() / max(X.shape[0], 1)).astype(np.float32)
+    diagonal = np.maximum(squares - X.shape[0] * mean.astype(np.float64) ** 2, 0).astype(np.float32) * share
     if mean_square < NO_LENGTH:
-        return Spectrum(np.zeros((n_features, 0), np.float32), np.zeros(0, np.float32), diagonal * share, 0.0)
+        return Spectrum(np.zeros((n_features, 0), np.float32), np.zeros(0, np.float32), diagonal, mean, n_rows, 0.0)
     with one_thread_each():
-        gram = _gram(X, threads) if n_features <= DENSE_GRAM else None
+        gram = _gram(X, mean, threads) if n_features <= DENSE_GRAM else None
         if rank == n_features and gram is not None:
             values, vectors = np.linalg.eigh(gram)
             vectors, values = vectors[:, ::-1].astype(np.float32), values[::-1]
         else:
-            vectors, values = _subspace_iteration(X, gram, rank, seed, threads)
-    return Spectrum(vectors, np.maximum(values, 0).astype(np.float32) * share, diagonal * share, mean_square)
+            vectors, values = _subspace_iteration(X, mean, gram, rank, seed, threads)
+    return Spectrum(vectors, np.maximum(values, 0).astype(np.float32) * share, diagonal, mean, n_rows, mean_square)
 
 
 def _subspace_iteration(
-    X: sp.csr_matrix, gram: np.ndarray | None, rank: int, seed: int, threads: int
+    X: sp.csr_matrix, mean: np.ndarray, gram: np.ndarray | None, rank: int, seed: int, threads: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(vectors, values) of the leading directions of X^T X, from a random start."""
+    """(vectors, values) of the leading directions of rows about their mean, from a random start."""
     n_features = X.shape[1]
     width = min(rank + OVERSAMPLING, n_features)
     raw = bit_generator(seed, "whitening").random_raw(-(-n_features * width // 8)).view(np.uint8)
     basis = (raw[: n_features * width].astype(np.float32) - np.float32(127.5)).reshape(n_features, width)
     for _ in range(SWEEPS):
-        basis = _orthonormal(_times_gram(X, gram, basis, threads))
-    image = _times_gram(X, gram, basis, threads)
+        basis = _orthonormal(_times_gram(X, mean, gram, basis, threads))
+    image = _times_gram(X, mean, gram, basis, threads)
     values, small = np.linalg.eigh(_products(basis, image))
     chosen = np.argsort(-values, kind="stable")[:rank]
     del image
     return basis @ small[:, chosen].astype(np.float32), values[chosen]
 
 
-def _gram(X: sp.csr_matrix, threads: int) -> np.ndarray:
-    """X^T X, dense float32."""
+def _gram(X: sp.csr_matrix, mean: np.ndarray, threads: int) -> np.ndarray:
+    """(X - m)^T (X - m), dense float32."""
     rows, columns = to_triple(X), to_triple(sp.csr_matrix(X.T))
     gram = np.zeros((X.shape[1], X.shape[1]), dtype=np.float32)
     _in_pieces(X.shape[1], threads, lambda first, last: kernels.gram_rows(columns, rows, first, last, gram))
+    for feature in range(X.shape[1]):
+        gram[feature] -= np.float32(X.shape[0]) * mean[feature] * mean
     return gram
 
 
@@ -118,19 +125,25 @@ def _products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 def _orthonormal(tall: np.ndarray) -> np.ndarray:
     """Orthonormal columns that span the same space, without directions that are too weak to matter."""
     values, vectors = np.linalg.eigh(_products(tall, tall))
-    kept = values > 1e-12 * max(values[-1], 1e-300)
+    kept = values > max(1e-12 * values.max(initial=0), 1e-300)
     found: np.ndarray = tall @ (vectors[:, kept] / np.sqrt(values[kept])).astype(np.float32)
     return found
 
 
-def _times_gram(X: sp.csr_matrix, gram: np.ndarray | None, basis: np.ndarray, threads: int) -> np.ndarray:
-    """X^T X basis. gram: X^T X where it is formed, else None."""
+def _times_gram(
+    X: sp.csr_matrix, mean: np.ndarray, gram: np.ndarray | None, basis: np.ndarray, threads: int
+) -> np.ndarray:
+    """(X - m)^T (X - m) basis. gram: the matrix where it is formed, else None."""
     if gram is not None:
         blocks = [slice(first, first + GRAM_BLOCK) for first in range(0, len(gram), GRAM_BLOCK)]
         with ThreadPoolExecutor(threads) as pool:
             return np.concatenate(list(pool.map(lambda block: gram[block] @ basis, blocks)))
     basis = np.ascontiguousarray(basis, dtype=np.float32)
-    return rows_times(sp.csr_matrix(X.T), rows_times(X, basis, threads), threads)
+    found = rows_times(sp.csr_matrix(X.T), rows_times(X, basis, threads), threads)
+    of_mean = np.float32(X.shape[0]) * _products(mean[:, None], basis)[0].astype(np.float32)
+    for first in range(0, len(found), BLOCK):
+        found[first : first + BLOCK] -= mean[first : first + BLOCK, None] * of_mean
+    return found
 
 
 def rows_times(X: sp.csr_matrix, directions: np.ndarray, threads: int) -> np.ndarray:

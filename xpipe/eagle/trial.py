@@ -26,7 +26,7 @@ MOST_LABELS = 400  # labels of a trial: enough for a choice, few enough to cost 
 MOST_PAIRS = 300_000  # (label, sample) pairs that the labels of a trial allow together
 LABELS_AT_ONCE = 32  # labels whose sums lie side by side while held-out groups are scored
 MOST_SUMS = 1 << 23  # numbers in these sums (32 MiB): very wide data has fewer labels at once
-NO_POWERS = np.zeros(0, dtype=np.int64)
+NO_POWERS = np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Forecast:
     """What is forecast for labels in held-out groups."""
 
     log_none: np.ndarray  # [labels, groups]: log of the chance that no sample has the label, under the noisy-or
-    log_norms: np.ndarray  # [powers, labels, groups]: log of the norms of the scores
+    log_sums: np.ndarray  # [powers, labels, groups]: log of the sums of scores to a power
 
 
 def set_aside(Y1: sp.csr_matrix, Y2: sp.csr_matrix, seed: int = 0) -> Trial:
@@ -119,24 +119,24 @@ def _trial_labels(known: np.ndarray, n_pairs: np.ndarray, seed: int) -> np.ndarr
 def forecast(
     rows: Whitened, trial: Trial, owners: sp.csr_matrix, threads: int | None = None, powers: np.ndarray = NO_POWERS
 ) -> Forecast:
-    """What weighted owners (labels x samples) forecast for the held-out groups. powers: of the norms of scores."""
+    """What weighted owners (labels x samples) forecast for the held-out groups. powers: of scores whose sums are asked for."""
     threads = threads or usable_cores()
     weights, held = to_triple(owners), to_triple(trial.held_members)
     held_samples = Lists(held.indptr, held.indices)
     shape = (len(trial.labels), trial.held_members.shape[0])
-    log_none, log_norms = np.zeros(shape), np.zeros((len(powers), *shape))
+    log_none, log_sums = np.zeros(shape), np.zeros((len(powers), *shape))
 
     def work(part: int) -> None:
         chosen = np.arange(part, len(trial.labels), threads)
-        none, norms = np.zeros((len(chosen), shape[1])), np.zeros((len(powers), len(chosen), shape[1]))
+        none, sums = np.zeros((len(chosen), shape[1])), np.zeros((len(powers), len(chosen), shape[1]))
         kernels.forecast_labels(
-            trial.labels[chosen], weights, rows, held_samples, _space(rows, len(held.indices)), powers, none, norms
+            trial.labels[chosen], weights, rows, held_samples, _space(rows, len(held.indices)), powers, none, sums
         )
-        log_none[chosen], log_norms[:, chosen] = none, norms
+        log_none[chosen], log_sums[:, chosen] = none, sums
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, range(threads)))
-    return Forecast(log_none, log_norms)
+    return Forecast(log_none, log_sums)
 
 
 def _space(rows: Whitened, n_held: int) -> kernels.ForecastSpace:

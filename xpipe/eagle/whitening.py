@@ -1,15 +1,24 @@
-"""The whitener of the scorer: the inverse of X^T X + ridge, as a diagonal plus a few leading directions.
+"""The whitener of the scorer: ridge regression with an intercept, as products of rows.
 
-Holds no labels and no groups. With A = X^T X + ridge I, the weights of a label are A^-1 times a weighted sum of rows
-(ridge regression in which every other sample is a negative), so a score is x^T A^-1 x'. A is approximated by
-U S U^T + D: U and S are leading eigenvectors and eigenvalues of X^T X, D is the rest of its diagonal plus the ridge.
-At full rank this is exact. Then
+Holds no labels and no groups. m is the mean row, n the number of rows, A = (X - m)^T (X - m) + ridge I. Ridge
+regression with an intercept on targets q scores a row with mean(q) + (x - m)^T A^-1 sum_j q_j (x_j - m), so each target
+adds the product of two rows to the score:
+
+    k(x, x') = (x - m)^T A^-1 (x' - m) + 1 / n
+
+A is approximated by U S U^T + D: U and S are leading eigenvectors and eigenvalues of (X - m)^T (X - m), D is the rest
+of its diagonal plus the ridge. At full rank this is exact. Then
 
     x^T A^-1 x' = <x~, x~'> - <p, p'>    x~ = D^-1/2 x, as sparse as x;  p = x^T D^-1 U C^1/2, dense, of length rank
+
+The mean is never subtracted from a row, which would make it dense. With t = x^T A^-1 m and c = m^T A^-1 m + 1 / n,
+k(x, x') = x^T A^-1 x' - t - t' + c, and -t - t' + c = (t/w - w) (t'/w - w) - (t/w) (t'/w) with w^2 = c. So a row gets
+one more feature, t/w - w, and one more coordinate, t/w, and products stay <x~, x~'> - <p, p'>.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,17 +28,19 @@ from xpipe.eagle import _whitening_numba as kernels
 from xpipe.eagle._whitened_numba import Whitened
 from xpipe.eagle.spectrum import BLOCK, Spectrum, rows_times
 from xpipe.ground.library_threads import one_thread_each
-from xpipe.ground.sparse import to_triple
+from xpipe.ground.sparse import Triple, to_triple
 
 LEAST_RIDGE, MOST_RIDGE = 1e-4, 1e12  # below, scores would be float32 rounding; above, they are zero anyway
 
 
 @dataclass(frozen=True)
 class Whitener:
-    """What whitens a row: D^-1/2 (n_features) and the leading directions (n_features x rank), float32."""
+    """What whitens a row; float32."""
 
-    scale: np.ndarray
-    directions: np.ndarray
+    scale: np.ndarray  # D^-1/2, n_features
+    directions: np.ndarray  # n_features x rank
+    of_mean: np.ndarray  # A^-1 m / w, n_features
+    width: float  # w
 
 
 def whitener_of(spectrum: Spectrum, ridge: float) -> Whitener:
@@ -52,14 +63,38 @@ def whitener_of(spectrum: Spectrum, ridge: float) -> Whitener:
         root = np.linalg.inv(np.linalg.cholesky(inner)).T  # a root of the inverse, which may itself round to indefinite
         for block in blocks:
             directions[block] = (vectors[block][:, kept] / diagonal[block, None]) @ root
-    return Whitener((1.0 / np.sqrt(diagonal)).astype(np.float32), directions)
+        mean = spectrum.mean.astype(np.float64)
+        of_mean = mean / diagonal
+        along = np.zeros(directions.shape[1])
+        for block in blocks:
+            along += mean[block] @ directions[block]
+        for block in blocks:
+            of_mean[block] -= directions[block] @ along
+        width = math.sqrt(max(float(mean @ of_mean), 0.0) + 1.0 / max(spectrum.n_rows, 1))
+    scale, of_mean = 1.0 / np.sqrt(diagonal), of_mean / width
+    return Whitener(scale.astype(np.float32), directions, of_mean.astype(np.float32), width)
+
+
+def empty_whitener(n_features: int) -> Whitener:
+    """The whitener of rows without length: all products are 1."""
+    nothing = np.zeros(n_features, np.float32)
+    return Whitener(nothing, np.zeros((n_features, 0), np.float32), nothing, 1.0)
 
 
 def whiten(X: sp.csr_matrix, whitener: Whitener, threads: int = 1) -> Whitened:
     """Whiten rows: any rows with the same features, not only those that the whitener was made from."""
-    triple = to_triple(X)
-    coordinates = rows_times(X, whitener.directions, threads)
-    values = triple.values * whitener.scale[triple.indices]
+    triple, n_features = to_triple(X), X.shape[1]
+    along_mean = np.empty(X.shape[0], np.float32)
+    coordinates = np.empty((X.shape[0], whitener.directions.shape[1] + 1), np.float32)
+    coordinates[:, :-1] = rows_times(X, whitener.directions, threads)
+    kernels.multiply_rows(triple, whitener.of_mean, along_mean)
+    coordinates[:, -1] = along_mean
+    rows = Triple(
+        triple.indptr + np.arange(len(triple.indptr)),
+        np.empty(len(triple.indices) + X.shape[0], np.int32),
+        np.empty(len(triple.indices) + X.shape[0], np.float32),
+    )
+    kernels.scale_rows(triple, whitener.scale, along_mean - np.float32(whitener.width), n_features, rows)
     influence = np.empty(X.shape[0], dtype=np.float32)
-    kernels.measure_influence(triple.indptr, values, coordinates, influence)
-    return Whitened(triple._replace(values=values), coordinates, influence, X.shape[1])
+    kernels.measure_influence(rows.indptr, rows.values, coordinates, influence)
+    return Whitened(rows, coordinates, influence, n_features + 1)

@@ -1,9 +1,9 @@
 """Linear classifiers of one node by dual coordinate descent: many children of a node at once, side by side.
 
 Holds no gathering of rows and no pruning. Row i of the node has features x_i and the bias feature. Lane k is a child:
-y = +1 where the row is in it, else -1; a row that is in it with some chance counts as both. beta is the signed dual, the
-negative slope of the loss at the row's score, and weights_k = sum_i beta_ik x_i. A visit to a row moves beta_ik to its
-best value in all lanes. The dot products and the updates run over lanes, 16 per instruction.
+y = +1 where the row is in it, else -1; a row that is in it with some chance counts as both. beta is the signed dual,
+the negative slope of the loss at the row's score, and weights_k = sum_i beta_ik x_i. A visit to a row moves beta_ik to
+its best value in all lanes. The dot products and the updates run over lanes, 16 per instruction.
 
 Shrinking: a row that violates its optimality by at most the tolerance in every lane is not visited again until the
 other rows are done. A lane that is done after a round over all rows does not move any more.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xpipe.trees._gather_numba import NodeRows
 
 # What the doubt about a positive counts: a row with a chance of q counts as a positive with q, as a negative with this
-# times 1 - q. Settled on Bibtex, Delicious and k-means groups of EURLEX57K: 1 costs P@5, 0 costs up to ten points of P@1.
+# times 1 - q. Settled on Bibtex, Delicious and k-means groups of EURLEX57K: 1 costs P@5, 0 up to ten points of P@1.
 DOUBT = np.float32(0.5)
 SMALLEST = 1e-30  # smaller weights count as 0, whatever the threshold
 

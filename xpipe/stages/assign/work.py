@@ -27,7 +27,7 @@ from xpipe.stages.assign.messages import Assignment, ChunkResult, GatherResult, 
 from xpipe.stages.label_chunks import MEAN, LabelChunk, groups_of, rows_of_samples
 from xpipe.stages.matrices import MatrixRef, load_group_matrix, load_matrix, open_matrix, write_matrix_part
 
-SCALE, DIRECTIONS = "whitener/scale.npy", "whitener/directions.npy"
+WHITENER = tuple(f"whitener/{name}.npy" for name in ("scale", "directions", "of_mean", "width"))
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ def choose_method(folder: str, unit: Unit, shared: Assignment) -> Finished[Choic
     choice, whitener = decision.choice, decision.whitener
     assert choice is not None  # only methods that choose come here
     assert whitener is not None
-    kept = {SCALE: whitener.scale, DIRECTIONS: whitener.directions}
-    return Finished(tuple(write_array(folder, path, array) for path, array in kept.items()), choice)
+    kept = (whitener.scale, whitener.directions, whitener.of_mean, np.array([whitener.width]))
+    return Finished(tuple(write_array(folder, path, array) for path, array in zip(WHITENER, kept, strict=True)), choice)
 
 
 def assign_chunk(folder: str, unit: LabelChunk, shared: Settled) -> Finished[ChunkResult]:
@@ -63,7 +63,8 @@ def assign_chunk(folder: str, unit: LabelChunk, shared: Settled) -> Finished[Chu
     samples, Y1, Y2 = groups_of(unit, assignment)
     whitener = None
     if shared.method == "discriminative":
-        whitener = Whitener(*(read_array(folder, path) for path in shared.whitener))
+        scale, directions, of_mean, width = (read_array(folder, path) for path in shared.whitener)
+        whitener = Whitener(scale, directions, of_mean, float(width[0]))
     found = plan.assign_chunk(
         plan.Decision(assignment.options, shared.method, shared.choice, whitener),
         StoredRows(folder, assignment.features),
