@@ -67,6 +67,7 @@ def run(context: Context[TrainParams]) -> Produced:
         "rows": plan.result.rows,
         **shape,
         "label_vectors": plan.result.label_vectors,
+        "held_out": plan.result.held_out,
         "weights": joined.result.weights,
         "bytes": joined.result.bytes,
     }
@@ -93,7 +94,7 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="train",
     section="train",
-    version=2,
+    version=3,
     reads=("datasets", "features?"),
     writes=(MODEL,),
     params=TrainParams,
