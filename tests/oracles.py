@@ -76,3 +76,14 @@ def inverse_propensities(frequency: list[int], n_rows: int, a: float, b: float) 
     """Jain et al. 2016: p_l = 1 / (1 + C exp(-A log(N_l + B))), C = (log N - 1)(B + 1)^A; this is 1 / p_l."""
     c = (math.log(n_rows) - 1) * (b + 1) ** a
     return [1 + c * math.exp(-a * math.log(count + b)) for count in frequency]
+
+
+def isotonic_values(truths: list[float], weights: list[float]) -> list[float]:
+    """Isotonic regression by its definition: the largest over starts of the least mean over ends, for every point."""
+
+    def mean(first: int, last: int) -> float:
+        total = math.fsum(t * w for t, w in zip(truths[first : last + 1], weights[first : last + 1], strict=True))
+        return total / math.fsum(weights[first : last + 1])
+
+    n = len(truths)
+    return [max(min(mean(a, b) for b in range(place, n)) for a in range(place + 1)) for place in range(n)]

@@ -46,6 +46,35 @@ def top(P, Y, k):
     return np.array(confidences), np.array(hits)
 
 
+def plain_ace(confidences, hits, bins):
+    """Bins of equally many predictions, one prediction at a time; equal confidences are in the bin of their first."""
+    order = sorted(range(len(confidences)), key=lambda place: confidences[place])
+    members = {}
+    for rank, place in enumerate(order):
+        if rank and confidences[place] == confidences[order[rank - 1]]:
+            number = members[order[rank - 1]]
+        else:
+            number = rank * bins // len(order)
+        members[place] = number
+    total = 0.0
+    for number in set(members.values()):
+        own = [place for place in order if members[place] == number]
+        total += abs(sum(hits[place] - confidences[place] for place in own))
+    return total / len(order)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 20), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_ace_is_that_of_the_twin(seed, k, bins, ties):
+    P, Y = case(seed)
+    P = np.ceil(4 * P) / 4 if ties else P
+    expected = plain_ace(*top(P, Y, k), bins)
+    assert metrics.ace(sp.csr_matrix(P), Y, k, bins=bins) == pytest.approx(expected, abs=1e-12)
+    order = np.random.default_rng(seed).permutation(len(P))
+    assert metrics.ace(P[order], Y[order], k, bins=bins) == pytest.approx(metrics.ace(P, Y, k, bins=bins), abs=1e-12)
+    assert metrics.ace(P, Y, k, bins=1) == pytest.approx(metrics.ece(P, Y, k, bins=1), abs=1e-12)
+
+
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 20))
 @settings(max_examples=60, deadline=None)
 def test_ece_and_table_are_those_of_the_twins(seed, k, bins):
@@ -133,6 +162,8 @@ def test_other_mistakes():
         metrics.ece(np.zeros((40, 2), np.int32), Y)
     with pytest.raises(ConfigError, match="`bins`"):
         metrics.ece(P, Y, bins=0)
+    with pytest.raises(ConfigError, match="bins"):
+        metrics.ace(P, Y, bins=0)
     with pytest.raises(ConfigError, match="`k`"):
         metrics.ece(P, Y, 0)
     with pytest.raises(DataError, match="nothing to measure"):

@@ -190,6 +190,7 @@ def test_a_bar_shows_it(capsys):
         ({"bias": -1.0}, "`bias` must be at least 0"),
         ({"threshold": float("inf")}, "`threshold` must be at least 0"),
         ({"loss": "hinge"}, "`loss` must be one of squared_hinge, logistic"),
+        ({"calibrate": "yes"}, "`calibrate` must be one of isotonic, none"),
         ({"leaf": 5}, "no such option"),
     ],
 )

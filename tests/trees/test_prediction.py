@@ -26,7 +26,9 @@ def layout(request, monkeypatch):
 @pytest.mark.parametrize(("arity", "n_trees", "beam"), [(2, 1, 2), (2, 3, 100), (4, 2, 3), (70, 1, 5)])
 def test_beam_search_follows_the_best_nodes(layout, loss, arity, n_trees, beam):
     X, Y = oracles.planted(200, 40, 90)
-    tree = LabelTree(n_trees=n_trees, arity=arity, max_leaf=9, loss=loss, threshold=layout).fit(X, Y, threads=1)
+    tree = LabelTree(n_trees=n_trees, arity=arity, max_leaf=9, loss=loss, threshold=layout, calibrate="none").fit(
+        X, Y, threads=1
+    )
     found = tree.predict(X[:40], k=6, beam=beam, threads=1)
     rows = oracles.unit_rows(X.toarray()[:40])
     for row in range(40):
@@ -69,7 +71,7 @@ def test_a_narrow_beam_may_reach_fewer_labels():
 
 def test_rows_without_features_get_what_the_biases_say():
     X, Y = oracles.planted(100, 30, 20)
-    tree = LabelTree(n_trees=2, arity=4, max_leaf=5).fit(X, Y)
+    tree = LabelTree(n_trees=2, arity=4, max_leaf=5, calibrate="none").fit(X, Y)
     empty = sp.csr_matrix((2, 30), dtype=np.float32)
     found = tree.predict(empty, k=20, beam=50)
     expected = oracles.predict_row(tree.forest, np.zeros(30), 50)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,6 +69,21 @@ def test_saving_again_gives_the_same_bytes(tree, saved, tmp_path):
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes() == saved.read_bytes()
 
 
+def test_a_file_of_before_there_was_calibration_predicts_as_it_did(tree, saved, tmp_path):
+    with np.load(saved) as archive:
+        arrays = {name: archive[name] for name in archive.files if not name.startswith("calibration")}
+    options = json.loads(str(arrays["options"]))
+    del options["calibrate"]
+    arrays |= {"format": np.array("xpipe label tree 1"), "options": np.array(json.dumps(options))}
+    np.savez(tmp_path / "old.npz", **arrays)
+    old = LabelTree.load(str(tmp_path / "old.npz"))
+    assert old.options.calibrate == "none"
+    assert predicted(old) == predicted(LabelTree.of(replace(tree.forest, calibration=None), tree.options))
+    assert predicted(old) != predicted(tree)
+    old.save(str(tmp_path / "new.npz"))
+    assert predicted(LabelTree.load(str(tmp_path / "new.npz"))) == predicted(old)
+
+
 def test_an_empty_forest_can_be_kept(tmp_path):
     X = sp.csr_matrix((3, 4), dtype=np.float32)
     LabelTree().fit(X, sp.csr_matrix((3, 2), dtype=np.float32)).save(str(tmp_path / "tree.npz"))
@@ -125,6 +142,11 @@ def test_a_changed_byte_is_refused_or_harmless(tree, saved, tmp_path):
         ({"bounds": set_at(1, 7)}, "cut wrongly"),
         ({"level_sizes": set_at((0, 1), 2)}, "do not fit"),
         ({"level_sizes": set_at((0, 1), 0)}, "wrong number"),
+        ({"calibration_scores": lambda array: array[1:]}, "knots do not rise"),
+        ({"calibration_scores": lambda array: array[:0]}, "knots do not rise"),
+        ({"calibration_probabilities": set_at(-1, 2.0)}, "knots do not rise"),
+        ({"calibration_probabilities": set_at(1, np.nan)}, "knots do not rise"),
+        ({"calibration_probabilities": lambda array: array.astype(np.float32)}, "has the type"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(saved, tmp_path, changes, text):

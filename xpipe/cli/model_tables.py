@@ -54,8 +54,12 @@ def _possible_measures(models: list[Model]) -> list[Measure]:
     if ranks:
         found += [Measure(f"{text}@{ranks}", at(name, ranks)) for text, name in LAST_RANK.items()]
     k = next((model["calibration_k"] for model in models if "ece" in model), None)
-    found.append(Measure(f"ECE@{k}", lambda model: f"{100 * model['ece']:.2f}" if "ece" in model else ""))
-    found.append(Measure("AU-ROC", lambda model: f"{100 * model['auroc']:.2f}" if "auroc" in model else ""))
+
+    def percent(name: str) -> Callable[[Model], str]:
+        return lambda model: f"{100 * model[name]:.2f}" if name in model else ""
+
+    found += [Measure(f"ECE@{k}", percent("ece")), Measure(f"ACE@{k}", percent("ace"))]
+    found.append(Measure("AU-ROC", percent("auroc")))
     sizes = Measure("parameters", lambda model: f"{model['parameters']['head']:,}" if "parameters" in model else "")
     return [*found, sizes]
 

@@ -68,8 +68,8 @@ def forecast_labels(labels, owners, rows, held, space, powers, log_none, log_sum
     """Forecast some labels for all held-out groups.
 
     owners: Triple, labels x samples, the weights of the owners. held: the samples of each held-out group.
-    log_none[i, j] = log of the chance that no sample of held-out group j has label i. log_sums[n, i, j] = log of the sum of the
-    scores of its samples to the power powers[n].
+    log_none[i, j] = log of the chance that no sample of held-out group j has label i. log_sums[n, i, j] = log of
+    the sum of the scores of its samples to the power powers[n].
     """
     owner_starts, owner_samples, weights = owners
     lanes = space.sums.shape[1]

@@ -119,7 +119,7 @@ def _trial_labels(known: np.ndarray, n_pairs: np.ndarray, seed: int) -> np.ndarr
 def forecast(
     rows: Whitened, trial: Trial, owners: sp.csr_matrix, threads: int | None = None, powers: np.ndarray = NO_POWERS
 ) -> Forecast:
-    """What weighted owners (labels x samples) forecast for the held-out groups. powers: of scores whose sums are asked for."""
+    """What weighted owners (labels x samples) forecast for the held-out groups. powers: of scores to add up."""
     threads = threads or usable_cores()
     weights, held = to_triple(owners), to_triple(trial.held_members)
     held_samples = Lists(held.indptr, held.indices)

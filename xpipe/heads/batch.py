@@ -30,6 +30,8 @@ class Batch(NamedTuple):
         Features of the rows, and their values.
     targets : Targets
         Label sets of the rows.
+    chances : tensor of float32, shape (labels,), optional
+        The chance that each label is right, where labels were assigned with chances. No loss counts them.
 
     Examples
     --------
@@ -45,6 +47,7 @@ class Batch(NamedTuple):
     indices: torch.Tensor
     values: torch.Tensor
     targets: Targets
+    chances: torch.Tensor | None = None
 
     @property
     def n_rows(self) -> int:
@@ -55,7 +58,7 @@ class Batch(NamedTuple):
         if self.offsets.device == torch.device(device):
             return self
         samples, offsets, indices, values = (part.to(device, non_blocking=True) for part in self[:4])
-        return Batch(samples, offsets, indices, values, self.targets.to(device))
+        return Batch(samples, offsets, indices, values, self.targets.to(device), self.chances)
 
 
 def matrix_batches(X: sp.csr_matrix, batch_size: int = 256) -> Iterator[Batch]:

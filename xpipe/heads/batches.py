@@ -53,6 +53,8 @@ class ParquetBatches(IterableDataset[Batch]):
         Row groups that are shuffled together. By default so many that they hold 8,192 rows and 8 batches.
     validation : float, default 0.0
         Share of the rows that is held out, chosen by a hash of sample number and seed.
+    held_out_from : float, default 0.0
+        Where that share begins: with the shares 0..0.1 and 0.1..0.3, for example, no row is held out twice.
     role : {"train", "validation"}, default "train"
         Whether to give the rows that are not held out, or the held-out ones.
     prefetch : bool, default True
@@ -96,6 +98,7 @@ class ParquetBatches(IterableDataset[Batch]):
         shuffle: bool = True,
         window: int | None = None,
         validation: float = 0.0,
+        held_out_from: float = 0.0,
         role: Literal["train", "validation"] = "train",
         prefetch: bool = True,
     ):
@@ -111,7 +114,9 @@ class ParquetBatches(IterableDataset[Batch]):
         about = read_about(folder)
         self.folder, self.split, self.batch_size, self.seed = str(folder), split, batch_size, seed
         self.shuffle, self.validation, self.role, self.prefetch = shuffle, validation, role, prefetch
+        self.held_out_from = held_out_from % 1.0
         self.n_features, self.n_labels = int(about["n_features"]), int(about["n_labels"])
+        self.with_chances = about.get("label_scores") == "posterior"
         self.groups = row_groups(self.folder, split)
         stored = sum(rows for _, _, rows in self.groups)
         if stored != about["splits"][split]["rows"]:
@@ -187,6 +192,7 @@ class ParquetBatches(IterableDataset[Batch]):
             as_tensor(features.indices, np.int64),
             as_tensor(features.values, np.float32),
             Targets(as_tensor(labels.indptr, np.int64), as_tensor(labels.indices, np.int64)),
+            as_tensor(labels.values, np.float32) if self.with_chances else None,
         )
 
     def _check(self, features: Triple, labels: Triple) -> None:
@@ -203,6 +209,7 @@ class ParquetBatches(IterableDataset[Batch]):
         key = int(seeding.bit_generator(self.seed, "validation").random_raw())
         hashes = np.empty(len(samples), np.uint64)
         hash_numbers(samples.astype(np.uint64) ^ np.uint64(key), hashes)
+        hashes -= np.uint64(int(self.held_out_from * 2**64))  # wraps around
         held_out = hashes < np.uint64(int(self.validation * 2**64))
         return held_out if self.role == "validation" else ~held_out
 
@@ -219,4 +226,5 @@ class ParquetBatches(IterableDataset[Batch]):
                 rows.indices[inside],
                 rows.values[inside],
                 Targets(rows.targets.offsets[first : last + 1] - of_labels.start, rows.targets.labels[of_labels]),
+                None if rows.chances is None else rows.chances[of_labels],
             )

@@ -13,6 +13,7 @@ from xpipe.errors import ConfigError
 
 Criterion = Literal["ndcg", "loss"]
 Device = Literal["auto", "cpu", "cuda"]
+Calibrate = Literal["isotonic", "none"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,9 @@ class TrainOptions:
         Products in bfloat16, on CUDA only.
     threads : int, default 1
         Of PyTorch on the CPU. Their number changes the last bits of sums, so it is not taken from the machine.
+    calibrate : {"isotonic", "none"}, default "isotonic"
+        Whether predicted probabilities pass through a map that is fitted to the held-out rows. Without held-out rows
+        there is none.
 
     Raises
     ------
@@ -78,6 +82,7 @@ class TrainOptions:
     device: Device = "auto"
     mixed_precision: bool = True
     threads: int = 1
+    calibrate: Calibrate = "isotonic"
 
     def __post_init__(self) -> None:
         whole = {"width": self.width, "hidden": 1 if self.hidden is None else self.hidden, "epochs": self.epochs}
@@ -93,10 +98,11 @@ class TrainOptions:
         for name in ("dropout", "validation"):
             if getattr(self, name) >= 1:
                 raise ConfigError(f"`{name}` must be below 1, got {getattr(self, name)}")
-        for name, allowed in (("criterion", get_args(Criterion)), ("device", get_args(Device))):
+        named = (("criterion", Criterion), ("device", Device), ("calibrate", Calibrate))
+        for name, allowed in ((name, get_args(kind)) for name, kind in named):
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"`{name}` must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
 
     def decisive(self, device: str) -> dict[str, Any]:
-        """The options as JSON values, with the chosen device: they say which checkpoints belong to a run."""
-        return {**asdict(self), "device": device}
+        """The options that decide weights, with the chosen device: they say which checkpoints belong to a run."""
+        return {name: value for name, value in asdict(self).items() if name != "calibrate"} | {"device": device}

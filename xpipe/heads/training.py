@@ -1,8 +1,8 @@
 """Training a head behind a sparse encoder: AdamW, early stopping, checkpoints that resume to the same bytes.
 
-Holds no epoch loop (`training_run`). On the CPU the weights depend on data and options alone: the batches of an epoch
-come from (seed, epoch), and a checkpoint after every epoch holds everything else: weights, optimiser, random state,
-history.
+Holds no epoch loop (`training_run`) and no calibration (`calibrating`). On the CPU the weights depend on data and
+options alone: the batches of an epoch come from (seed, epoch), and a checkpoint after every epoch holds everything
+else: weights, optimiser, random state, history.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 import torch
 
 from xpipe.ground.library_threads import one_thread_each
+from xpipe.heads.calibrating import fit_calibration
 from xpipe.heads.device import choose_device, fixed_threads
 from xpipe.heads.options import TrainOptions
 from xpipe.heads.training_run import Progress, Trained, TrainingRun
@@ -85,4 +86,8 @@ def train_head(
         fixed_threads(options.threads),
         torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
     ):
-        return TrainingRun(folder, options, checkpoint, progress, device).finish()
+        run = TrainingRun(folder, options, checkpoint, progress, device)
+        run.train()
+        if options.calibrate != "none":
+            run.model.calibration = fit_calibration(run)
+        return run.trained()

@@ -71,7 +71,11 @@ class Trained:
 
 
 class TrainingRun:
-    """One training run: its model, optimiser, batches and history."""
+    """One training run: its model, optimiser, batches and history.
+
+    calibrates_from: given for a model that only calibrates another one. Its held-out rows begin at this share of all
+    rows and choose no epoch: the last one is kept.
+    """
 
     def __init__(
         self,
@@ -80,15 +84,16 @@ class TrainingRun:
         checkpoint: str | None,
         progress: Callable[[Progress], None] | None,
         device: torch.device,
+        calibrates_from: float | None = None,
     ):
-        self.options, self.device, self.progress = options, device, progress
+        self.chooses = options.validation > 0 and calibrates_from is None
+        self.folder, self.options, self.device, self.progress = folder, options, device, progress
         shared: dict[str, Any] = {"batch_size": options.batch_size, "seed": options.seed}
-        self.batches = ParquetBatches(folder, validation=options.validation, **shared)
+        shared |= {"validation": options.validation, "held_out_from": calibrates_from or 0.0}
+        self.batches = ParquetBatches(folder, **shared)
         self.held_out = None
         if options.validation:
-            self.held_out = ParquetBatches(
-                folder, validation=options.validation, role="validation", shuffle=False, **shared
-            )
+            self.held_out = ParquetBatches(folder, role="validation", shuffle=False, **shared)
         self.n_rows = self.batches.count_rows()
         if not self.n_rows or (self.held_out is not None and not self.held_out.count_rows()):
             raise DataError("too few rows to train on and to hold out", where=folder, fix="another `validation` share")
@@ -118,13 +123,16 @@ class TrainingRun:
         self.best_epoch = 0
         self.best: dict[str, torch.Tensor] = {}
 
-    def finish(self) -> Trained:
-        """Train until the run is done, and return the model of the best epoch."""
+    def train(self) -> None:
+        """Train until the run is done; the model is that of the best epoch then."""
         while not self.is_done():
             self.train_epoch(len(self.history) + 1)
         self.model.load_state_dict(self.best)
         self.model.eval()
         self.model.head.settle(self.final_logits)
+
+    def trained(self) -> Trained:
+        """What the run has come to, once it is done; the model moves to the CPU."""
         return Trained(self.model.cpu().eval(), self.history, self.best_epoch, self.device.type, self.note)
 
     @torch.inference_mode()
@@ -139,7 +147,7 @@ class TrainingRun:
         """Whether all epochs are trained, or the criterion has not improved for `patience` epochs."""
         trained = len(self.history)
         return trained >= self.options.epochs or (
-            self.held_out is not None and trained - self.best_epoch >= self.options.patience and trained > 0
+            self.chooses and trained - self.best_epoch >= self.options.patience and trained > 0
         )
 
     def train_epoch(self, epoch: int) -> None:
@@ -151,7 +159,7 @@ class TrainingRun:
                 f"the loss is {entry['loss']}", where=f"epoch {epoch} of a {self.options.layer} head",
                 why="training diverged", fix="a smaller learning_rate",
             )  # fmt: skip
-        if self.held_out is not None:
+        if self.chooses and self.held_out is not None:
             entry |= validate(self.model, self.held_out)
         self.history.append(entry)
         improved = self.is_better(entry)
@@ -196,8 +204,8 @@ class TrainingRun:
         return self.model.head.loss(logits.float(), batch.targets)
 
     def is_better(self, entry: dict[str, Any]) -> bool:
-        """Whether this epoch is better than the best so far. Without held-out rows it always is."""
-        if self.held_out is None or not self.best_epoch:
+        """Whether this epoch is better than the best so far. Where no rows choose, it always is."""
+        if not self.chooses or not self.best_epoch:
             return True
         best = self.history[self.best_epoch - 1]
         if self.options.criterion == "ndcg":

@@ -1,12 +1,15 @@
 """The public names of `xpipe.metrics`; `__init__.py` imports each on first use."""
 
+from .assessment import assess as assess
 from .bootstrap import intervals as intervals
 from .breakdown import Group as Group
 from .breakdown import break_down as break_down
 from .calibration import Reliability as Reliability
-from .calibration import assess as assess
+from .calibration import ace as ace
 from .calibration import ece as ece
 from .calibration import reliability as reliability
+from .calibration_groups import CalibrationGroup as CalibrationGroup
+from .calibration_groups import calibration_by_frequency as calibration_by_frequency
 from .confidence import auroc as auroc
 from .confidence import brier as brier
 from .confidence import max_confidence as max_confidence

@@ -84,17 +84,11 @@ def break_down(measured: Measured, frequency: np.ndarray | None = None, *, group
     >>> [group.precision for group in break_down(measured, groups=1)]
     [1.0]
     """
-    true, n_labels = measured.labels.true, measured.n_labels
+    true = measured.labels.true
     counts = true if frequency is None else np.asarray(frequency)
-    if counts.shape != (n_labels,):
-        raise DataError(
-            f"frequencies have shape {counts.shape}, but there are {n_labels:,} labels",
-            fix="count the labels of the same dataset: xpipe.metrics.label_frequency(Y)",
-        )
-    order = np.argsort(-counts, kind="stable")
     predicted, hits = measured.labels.predicted[:, -1], measured.labels.hits[:, -1]
     found = []
-    for labels in np.array_split(order, min(groups, n_labels)) if n_labels else []:
+    for labels in groups_of_labels(counts, measured.n_labels, groups):
         n_true, n_predicted, n_hits = (int(each[labels].sum()) for each in (true, predicted, hits))
         found.append(
             Group(
@@ -111,3 +105,17 @@ def break_down(measured: Measured, frequency: np.ndarray | None = None, *, group
             )
         )
     return found
+
+
+def groups_of_labels(frequency: np.ndarray, n_labels: int, groups: int) -> list[np.ndarray]:
+    """Groups of equally many labels of similar frequency, the most frequent first; fewer where labels are fewer.
+
+    Raises DataError if there is not one frequency per label.
+    """
+    if frequency.shape != (n_labels,):
+        raise DataError(
+            f"frequencies have shape {frequency.shape}, but there are {n_labels:,} labels",
+            fix="count the labels of the same dataset: xpipe.metrics.label_frequency(Y)",
+        )
+    order = np.argsort(-frequency, kind="stable")
+    return np.array_split(order, min(groups, n_labels)) if n_labels else []

@@ -1,12 +1,13 @@
-"""Calibration of probabilities: ECE of the k most probable labels, and reliability tables.
+"""Calibration of probabilities: ECE and ACE of the k most probable labels, and reliability tables.
 
-Holds no ranking (`predictions`) and no head. Probabilities are a scipy sparse matrix, whose missing entries are labels
-of probability 0, or an array of floats, both rows x labels.
+Holds no ranking (`predictions`), no head, and no groups of labels (`calibration_groups`). Probabilities are a scipy
+sparse matrix, whose missing entries are labels of probability 0, or an array of floats, both rows x labels.
 
 Let c be the confidences of the k most probable labels of every row, and h whether each of them is a true label. Bins
 have equal width (lo, hi]; the first one includes 0.
 
     ECE@k  = sum over bins of  share of predictions in the bin * |mean of h - mean of c|
+    ACE@k  = the same over bins of equally many predictions; equal confidences are in one bin
 
 All predictions of a row without true labels are misses. A label that is not stored is no prediction: it enters neither
 ECE nor the table.
@@ -15,15 +16,13 @@ ECE nor the table.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from xpipe.errors import ConfigError, DataError
 from xpipe.ground.machine import check_threads
-from xpipe.metrics.confidence import auroc, max_confidence, mean_max_confidence
-from xpipe.metrics.options import BINS, CALIBRATION_K
+from xpipe.metrics.options import BINS
 from xpipe.metrics.predictions import check_k, rank_checked
 from xpipe.metrics.probabilities import check_probabilities, true_keys, values_by_key
 from xpipe.metrics.truth import check_truth, make_filters
@@ -73,50 +72,6 @@ class Reliability:
         ]
 
 
-def assess(scores: Any, truth: Any, k: int = CALIBRATION_K, *, bins: int = BINS) -> dict[str, Any]:
-    """Assess the calibration of probabilities, with all figures as JSON values.
-
-    ece, reliability and mean_max_confidence are those of the rows with labels. Rows without labels count as out of
-    distribution: zero_label_rows, zero_label_confidence (their mean maximum), auroc (how well confidence separates
-    them).
-
-    Parameters
-    ----------
-    scores, truth, k, bins
-        As in `reliability`; k is 4 by default.
-
-    Returns
-    -------
-    dict
-
-    Raises
-    ------
-    DataError, ConfigError
-        As in `reliability`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from xpipe.metrics import assess
-    >>> figures = assess(np.array([[0.9, 0.1], [0.4, 0.3]]), np.array([[1, 0], [0, 0]]), k=1)
-    >>> round(figures["ece"], 3), figures["zero_label_rows"], figures["auroc"]
-    (0.1, 1, 1.0)
-    """
-    true = check_truth(truth)
-    labelled = np.diff(true.indptr) > 0
-    inside, outside = (sp.csr_matrix(scores)[np.flatnonzero(which)] for which in (labelled, ~labelled))
-    figures: dict[str, Any] = {"calibration_k": k}
-    if not inside.nnz:  # nothing is predicted
-        return figures
-    found = reliability(inside, true[np.flatnonzero(labelled)], k, bins=bins)
-    figures |= {"ece": found.ece, "mean_max_confidence": mean_max_confidence(inside)}
-    if outside.shape[0]:
-        figures["zero_label_rows"] = outside.shape[0]
-        figures["zero_label_confidence"] = mean_max_confidence(outside)
-        figures["auroc"] = auroc(max_confidence(inside), max_confidence(outside))
-    return {**figures, "reliability": found.rows()}
-
-
 def ece(scores: Any, truth: Any, k: int = 1, *, bins: int = BINS, threads: int | None = None) -> float:
     """Compute the expected calibration error of the k most probable labels of each row.
 
@@ -143,6 +98,46 @@ def ece(scores: Any, truth: Any, k: int = 1, *, bins: int = BINS, threads: int |
     0.35
     """
     return reliability(scores, truth, k, bins=bins, threads=threads).ece
+
+
+def ace(scores: Any, truth: Any, k: int = 1, *, bins: int = BINS, threads: int | None = None) -> float:
+    """Compute the adaptive calibration error of the k most probable labels of each row.
+
+    It is the ECE over bins of equally many predictions, so that no bin is nearly empty. Confidences that are all small,
+    as those of many labels, are in one bin of the ECE and in many of the ACE.
+
+    Parameters
+    ----------
+    scores, truth, k, bins, threads
+        As in `reliability`.
+
+    Returns
+    -------
+    float
+        In 0..1.
+
+    Raises
+    ------
+    DataError, ConfigError
+        As in `reliability`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.metrics import ace
+    >>> round(ace(np.array([[0.9, 0.0], [0.8, 0.0]]), np.array([[1, 0], [0, 1]]), bins=2), 3)
+    0.45
+    """
+    check_bins(bins)
+    found = top_predictions(scores, truth, k, threads=threads)
+    return quantile_error(found.confidence, found.hits, bins)
+
+
+def quantile_error(confidence: np.ndarray, hits: np.ndarray, bins: int) -> float:
+    """ACE of predictions: their confidences, and whether each is correct."""
+    first_equal = np.searchsorted(np.sort(confidence), confidence, side="left")
+    place = first_equal * bins // len(confidence)
+    return float(np.abs(np.bincount(place, hits) - np.bincount(place, confidence)).sum() / len(confidence))
 
 
 def reliability(scores: Any, truth: Any, k: int = 1, *, bins: int = BINS, threads: int | None = None) -> Reliability:
@@ -179,9 +174,19 @@ def reliability(scores: Any, truth: Any, k: int = 1, *, bins: int = BINS, thread
     >>> reliability(np.array([[0.9, 0.2]]), np.array([[1, 0]]), k=2, bins=2).count.tolist()
     [1, 1]
     """
+    check_bins(bins)
+    found = top_predictions(scores, truth, k, threads=threads)
+    return tabulate(found.confidence, found.hits, bins)
+
+
+def check_bins(bins: int) -> None:
+    """Raise ConfigError unless it is a number of bins."""
     if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 1:
         raise ConfigError(f"`bins` must be a whole number from 1 on, got {bins!r}", fix="10 is usual")
-    confidence, hits = top_confidences(scores, truth, k, threads=threads)
+
+
+def tabulate(confidence: np.ndarray, hits: np.ndarray, bins: int) -> Reliability:
+    """The table of predictions: their confidences, and whether each is correct."""
     edges = np.linspace(0, 1, bins + 1)
     place = np.searchsorted(edges[1:-1], confidence, side="left")
     count = np.bincount(place, minlength=bins)
@@ -193,8 +198,16 @@ def reliability(scores: Any, truth: Any, k: int = 1, *, bins: int = BINS, thread
     return Reliability(edges, count, mean, accuracy, float((count[filled] * gaps).sum() / count.sum()))
 
 
-def top_confidences(scores: Any, truth: Any, k: int, *, threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """(confidence float64, hit bool) of each of the up to k most probable labels of every row, row by row."""
+class TopPredictions(NamedTuple):
+    """The up to k most probable labels of all rows, row by row: label, confidence (float64), whether it is correct."""
+
+    labels: np.ndarray
+    confidence: np.ndarray
+    hits: np.ndarray
+
+
+def top_predictions(scores: Any, truth: Any, k: int, *, threads: int | None = None) -> TopPredictions:
+    """The up to k most probable labels of every row. Raises DataError where there are none."""
     k, threads = check_k(k), check_threads(threads)
     matrix = check_truth(truth)
     given = check_probabilities(scores, *matrix.shape)
@@ -202,7 +215,8 @@ def top_confidences(scores: Any, truth: Any, k: int, *, threads: int | None = No
     rows, places = np.nonzero(ranked >= 0)
     if not len(rows):
         raise DataError("there is nothing to measure", why="no label of any row has a probability")
-    wanted = rows * np.int64(matrix.shape[1]) + ranked[rows, places]
+    labels = ranked[rows, places]
+    wanted = rows * np.int64(matrix.shape[1]) + labels
     keys, values = values_by_key(given)
     confidence = values[wanted] if keys is None else values[np.searchsorted(keys, wanted)]
-    return confidence.astype(np.float64), np.isin(wanted, true_keys(matrix))
+    return TopPredictions(labels, confidence.astype(np.float64), np.isin(wanted, true_keys(matrix)))

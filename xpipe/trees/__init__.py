@@ -13,8 +13,9 @@ Holds nothing of its own: the names that `__init__.pyi` lists are imported on fi
     plans   = plan_forest(data, label_embedding, options)   # small: the order of the labels and where nodes begin
     units   = [(plan, unit) for plan in plans for unit in plan.units()]
     costs   = [unit_costs(data, plan) for plan in plans]    # how long each takes, about: for chunks of equal cost
-    found   = [train_unit(data, plan, unit, options) for plan, unit in units]     # in any order, anywhere
-    forest  = make_forest(data, plans, found, options)      # `found` in the order of `units`
+    folds   = hold_out(data, options)                       # rows that calibrate the forest
+    found   = [train_unit_without(data, plan, unit, options, folds) for plan, unit in units]  # in any order, anywhere
+    forest  = make_calibrated(data, plans, found, folds, options, threads=1)  # `found` in the order of `units`
     tree    = LabelTree.of(forest, options)
 
 A unit is some children of one node. It needs the rows that reach its node and their labels, nothing of other units:

@@ -240,17 +240,33 @@ def make_lanes(width, n_lanes):
 
 
 @jit
-def solve_lanes(rows, positives, n_lanes, settings, state, block, betas):
-    """Train the lanes 0..n_lanes-1 of a block.
+def forget_rows(rows, gone, bias, block, betas):
+    """Take what some rows have added to the weights away from them: weights_k = sum of beta_ik x_i over the others."""
+    width = betas.shape[1]
+    steps = np.empty(width, np.float32)
+    bias_weights = block[len(block) - 1]
+    for i in gone:
+        for k in range(width):
+            steps[k] = -betas[i, k]
+            bias_weights[k] += bias * steps[k]
+            betas[i, k] = ZERO
+        for lane in range(0, width, LANES):
+            add_row(rows.columns, rows.values, rows.indptr[i], rows.indptr[i + 1], block, width, lane, steps)  # type: ignore[call-arg]
 
-    rows: NodeRows. positives: Positives. state: of the generator, uint64. block: (features + 1) x width, zeros; its
-    last row is the bias feature. betas: rows x width, zeros.
+
+@jit
+def solve_lanes(rows, positives, members, n_lanes, settings, state, block, betas):
+    """Train the lanes 0..n_lanes-1 of a block on some of its rows.
+
+    rows: NodeRows. positives: Positives. members: the rows to train on, int64. state: of the generator, uint64. block:
+    (features + 1) x width; its last row is the bias feature. betas: rows x width. Both are zeros, or what an earlier
+    call has left in them, without the rows that are no members now (`forget_rows`).
     """
-    n_rows, width = betas.shape
+    n_rows, width = len(members), betas.shape[1]
     bias, half, limit = settings.bias, np.float32(0.5 / settings.cost), np.float32(settings.tolerance)
     lanes = make_lanes(width, n_lanes)
     n_awake = len(lanes.awake)
-    active = np.arange(n_rows)
+    active = members.copy()
     n_active = n_rows
     for _ in range(settings.max_rounds):
         whole = n_active == n_rows
@@ -276,4 +292,4 @@ def solve_lanes(rows, positives, n_lanes, settings, state, block, betas):
             if whole:
                 break
             n_active = n_rows
-            active[:] = np.arange(n_rows)
+            active[:] = members

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from xpipe.ground.calibration_map import CalibrationMap
 from xpipe.ground.sparse_rows import row_pointers
 from xpipe.trees._beam_numba import Level, Weights
 from xpipe.trees.options import Loss, TreeOptions
@@ -21,7 +22,10 @@ from xpipe.trees.training_data import TrainingData
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees over the same labels. Units are numbered tree by tree, level by level, node by node."""
+    """Trees over the same labels. Units are numbered tree by tree, level by level, node by node.
+
+    calibration: from the scores of the trees to probabilities; None where scores stay as they are.
+    """
 
     n_features: int
     n_labels: int
@@ -29,6 +33,7 @@ class Forest:
     normalize: bool
     plans: tuple[TreePlan, ...]
     weights: Weights
+    calibration: CalibrationMap | None = None
 
     @cached_property
     def levels(self) -> tuple[tuple[Level, ...], ...]:

@@ -1,7 +1,7 @@
 """LabelTree: train a forest of label trees in this process, predict with it, keep it in a file.
 
-Holds no arithmetic: plans are in `planning`, classifiers in `training`, beam search in `prediction`, files in
-`storing`.
+Holds no arithmetic: plans are in `planning`, classifiers in `training`, beam search in `prediction`, probabilities in
+`calibration`, files in `storing`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import scipy.sparse as sp
 from xpipe.errors import ConfigError, DataError
 from xpipe.ground.machine import check_threads
 from xpipe.ground.sparse import canonical, to_triple
-from xpipe.trees.forest import Forest, make_forest
+from xpipe.trees.calibration import hold_out, make_calibrated
+from xpipe.trees.forest import Forest
 from xpipe.trees.options import BEAM, OptionValues, TreeOptions
 from xpipe.trees.planning import plan_forest
 from xpipe.trees.prediction import predict_rows
-from xpipe.trees.training import UnitWeights, train_unit, unit_costs
+from xpipe.trees.training import UnitWeights, train_unit_without, unit_costs
 from xpipe.trees.training_data import prepare_data, row_scales
 
 
@@ -110,18 +111,19 @@ class LabelTree:
         ]
         if progress is not None:
             progress.expect(sum(cost for _, _, cost in tasks))
-        found: list[UnitWeights | None] = [None] * len(tasks)
+        folds = hold_out(data, self.options)
+        found: list[tuple[UnitWeights, ...]] = [()] * len(tasks)
 
         def work(number: int) -> None:
             plan, unit, cost = tasks[number]
-            found[number] = train_unit(data, plan, unit, self.options)
+            found[number] = train_unit_without(data, plan, unit, self.options, folds)
             if progress is not None:
                 progress.advance(cost)
 
         with ThreadPoolExecutor(threads, thread_name_prefix="xpipe-trees") as pool:
             # long units first, so that no thread is left alone with one at the end
             list(pool.map(work, sorted(range(len(tasks)), key=lambda number: -tasks[number][2])))
-        self.forest = make_forest(data, plans, [unit for unit in found if unit is not None], self.options)
+        self.forest = make_calibrated(data, plans, found, folds, self.options, threads)
         return self
 
     def predict(self, X: sp.csr_matrix, k: int = 5, beam: int = BEAM, *, threads: int | None = None) -> sp.csr_matrix:
@@ -141,8 +143,8 @@ class LabelTree:
         Returns
         -------
         scipy.sparse.csr_matrix of shape (n_rows, n_labels)
-            Probabilities, float32, indices ascending. Labels without positives in training are never predicted. Of
-            equal probabilities the smaller label wins.
+            Probabilities, float32, indices ascending: calibrated ones, unless the option `calibrate` is "none". Labels
+            without positives in training are never predicted. Of equal probabilities the smaller label wins.
 
         Raises
         ------
@@ -163,7 +165,10 @@ class LabelTree:
                 why=f"they have {X.shape[1]:,} columns, the model was trained on {self.forest.n_features:,}",
             )
         scales = row_scales(to_triple(X)) if self.forest.normalize else np.ones(X.shape[0], dtype=np.float32)
-        return predict_rows(self.forest, X, scales, k, beam, check_threads(threads))
+        found = predict_rows(self.forest, X, scales, k, beam, check_threads(threads))
+        if self.forest.calibration is not None:
+            found.data = self.forest.calibration.apply_rows(found.indptr, found.data)
+        return found
 
     def save(self, path: str) -> None:
         """Write the trained forest to one npz file. The same forest gives the same bytes.

@@ -15,6 +15,7 @@ from xpipe.errors import ConfigError
 from xpipe.ground.checked_json import Count
 
 Loss = Literal["squared_hinge", "logistic"]
+Calibrate = Literal["isotonic", "none"]
 AT_LEAST = {"n_trees": 1, "arity": 2, "max_leaf": 1, "max_rounds": 1, "bias": 0, "threshold": 0}
 ABOVE = {"cost": 0, "tolerance": 0}
 BEAM = 10  # nodes per level that a search keeps, by default
@@ -48,6 +49,8 @@ class TreeOptions:
         Whether rows count as unit vectors.
     seed : int
         Decides all randomness.
+    calibrate : {"isotonic", "none"}
+        Whether scores become probabilities by a map that is fitted to held-out rows.
 
     Raises
     ------
@@ -72,6 +75,7 @@ class TreeOptions:
     threshold: float = 0.1
     normalize: bool = True
     seed: int = 0
+    calibrate: Calibrate = "isotonic"
 
     def __post_init__(self) -> None:
         for name, least in AT_LEAST.items():
@@ -82,8 +86,9 @@ class TreeOptions:
             value = getattr(self, name)
             if not limit < value < math.inf:
                 raise ConfigError(f"`{name}` must be above {limit}, got {value}")
-        if self.loss not in get_args(Loss):
-            raise ConfigError(f"`loss` must be one of {', '.join(get_args(Loss))}, got {self.loss!r}")
+        for name, allowed in (("loss", get_args(Loss)), ("calibrate", get_args(Calibrate))):
+            if getattr(self, name) not in allowed:
+                raise ConfigError(f"`{name}` must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
 
 
 class OptionValues(TypedDict, total=False):
@@ -100,3 +105,4 @@ class OptionValues(TypedDict, total=False):
     threshold: float
     normalize: bool
     seed: int
+    calibrate: Calibrate

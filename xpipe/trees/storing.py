@@ -14,6 +14,7 @@ import numpy as np
 
 from xpipe.errors import DataError, XpipeError
 from xpipe.ground import files
+from xpipe.ground.calibration_map import CalibrationMap
 from xpipe.ground.checked_json import parse_json
 from xpipe.ground.npy_header import read_npz
 from xpipe.ground.sparse_rows import entry_rows
@@ -22,7 +23,8 @@ from xpipe.trees.forest import Forest
 from xpipe.trees.options import OptionValues, TreeOptions
 from xpipe.trees.planning import TreePlan
 
-FORMAT = "xpipe label tree 1"
+FORMAT = "xpipe label tree 2"
+FORMAT_1 = "xpipe label tree 1"  # without calibration
 TYPES = {
     "format": "U",
     "options": "U",
@@ -37,7 +39,10 @@ TYPES = {
     "weights": np.float32,
     "child_ptr": np.int64,
     "biases": np.float32,
+    "calibration_scores": np.float64,  # the knots of the map; none where there is no map
+    "calibration_probabilities": np.float64,
 }
+CALIBRATION = ("calibration_scores", "calibration_probabilities")
 MOST = 2**31 - 1  # features, and labels: their numbers are int32
 UNREADABLE = (ValueError, KeyError, IndexError, OSError, OverflowError, MemoryError, TypeError)
 
@@ -45,7 +50,8 @@ UNREADABLE = (ValueError, KeyError, IndexError, OSError, OverflowError, MemoryEr
 def write_forest(path: str, forest: Forest, options: TreeOptions) -> None:
     """Write a forest; the file appears when it is complete."""
     levels = [[plan.n_nodes(level) for level in range(plan.depth)] for plan in forest.plans]
-    n_trees = len(forest.plans)
+    n_trees, calibration = len(forest.plans), forest.calibration
+    knots = ((), ()) if calibration is None else (calibration.scores, calibration.probabilities)
     arrays = {
         "format": np.array(FORMAT),
         "options": np.array(json.dumps(asdict(options), sort_keys=True)),
@@ -56,6 +62,7 @@ def write_forest(path: str, forest: Forest, options: TreeOptions) -> None:
         "level_sizes": np.array(levels, dtype=np.int64).reshape(n_trees, -1 if n_trees else 0),
         "bounds": np.concatenate([np.empty(0, np.int64), *(bounds for plan in forest.plans for bounds in plan.bounds)]),
         **forest.weights._asdict(),
+        **{name: np.array(each, dtype=np.float64) for name, each in zip(CALIBRATION, knots, strict=True)},
     }
     with files.open_write(os.fspath(path)) as stream:
         np.savez(stream, allow_pickle=False, **arrays)
@@ -66,12 +73,18 @@ def read_forest(path: str) -> tuple[Forest, TreeOptions]:
     path = os.fspath(path)
     try:
         arrays = read_npz(path)
+        old = str(arrays.get("format")) == FORMAT_1
+        if old:
+            arrays |= dict.fromkeys(CALIBRATION, np.empty(0))
         if missing := TYPES.keys() - arrays.keys():
             raise ValueError(f"it has no {', '.join(sorted(missing))}")
-        if str(arrays["format"]) != FORMAT:
+        if str(arrays["format"]) != FORMAT and not old:
             raise ValueError(f"it says it is {str(arrays['format'])[:80]!r}, not {FORMAT!r}")
         text = str(arrays["options"]).encode("utf-8", "surrogatepass")
-        options = TreeOptions(**parse_json(text, OptionValues, where=path))
+        given = parse_json(text, OptionValues, where=path)
+        if old:
+            given["calibrate"] = "none"
+        options = TreeOptions(**given)
         return _checked(arrays, options), options
     except (*UNREADABLE, XpipeError) as error:
         if not files.exists(path):
@@ -97,7 +110,9 @@ def _checked(arrays: dict[str, np.ndarray], options: TreeOptions) -> Forest:
     plans = _checked_plans(arrays["orders"], arrays["level_sizes"], arrays["bounds"], n_labels)
     weights = Weights(*(arrays[name] for name in Weights._fields))
     _check_weights(weights, plans, n_features)
-    return Forest(n_features, n_labels, options.loss, options.normalize, plans, weights)
+    knots = [tuple(arrays[name].tolist()) for name in CALIBRATION]
+    calibration = CalibrationMap(*knots) if any(knots) else None
+    return Forest(n_features, n_labels, options.loss, options.normalize, plans, weights, calibration)
 
 
 def _check_weights(weights: Weights, plans: tuple[TreePlan, ...], n_features: int) -> None:

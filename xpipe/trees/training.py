@@ -6,6 +6,7 @@ labels and on the options alone. Kernels are `_gather_numba` and `_solver_numba`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 # What the doubt about a positive counts: a row with a chance of q counts as a positive with q, as a negative with this
 # times 1 - q. Settled on Bibtex, Delicious and k-means groups of EURLEX57K: 1 costs P@5, 0 up to ten points of P@1.
 DOUBT = np.float32(0.5)
+FORGETTING = 5  # rounds at most, once some rows are forgotten
 SMALLEST = 1e-30  # smaller weights count as 0, whatever the threshold
 
 
@@ -111,6 +113,41 @@ def train_unit(data: TrainingData, plan: TreePlan, unit: Unit, options: TreeOpti
     >>> train_unit(data, plan, plan.units()[0], options).features.tolist()
     [0, 1, 2, 3]
     """
+    (found,) = train_unit_without(data, plan, unit, options, ())
+    return found
+
+
+def train_unit_without(
+    data: TrainingData, plan: TreePlan, unit: Unit, options: TreeOptions, folds: Sequence[np.ndarray]
+) -> tuple[UnitWeights, ...]:
+    """Train a unit on all rows, and then without each of some sets of rows.
+
+    The classifiers of a fold start from those of all rows, without what its rows have added to them, and need few
+    rounds over the others. They are nearly those that the others alone give: scores of the fold's rows are worth what
+    scores of new rows are worth.
+
+    Parameters
+    ----------
+    data, plan, unit, options
+        As in `train_unit`.
+    folds : sequence of numpy.ndarray
+        Row numbers, each ascending.
+
+    Returns
+    -------
+    tuple of UnitWeights
+        That of all rows, the same as of `train_unit`; then one per fold.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from xpipe.trees import TreeOptions, plan_forest, prepare_data, train_unit_without
+    >>> data, options = prepare_data(sp.eye(4, format="csr"), sp.eye(4, format="csr")), TreeOptions(n_trees=1)
+    >>> (plan,) = plan_forest(data, None, options)
+    >>> whole, fold = train_unit_without(data, plan, plan.units()[0], options, [np.array([1, 3])])
+    >>> whole.features.tolist(), fold.features.tolist()
+    ([0, 1, 2, 3], [0, 2])
+    """
     from xpipe.trees import _solver_numba
     from xpipe.trees._lanes_numba import LANES
 
@@ -118,7 +155,7 @@ def train_unit(data: TrainingData, plan: TreePlan, unit: Unit, options: TreeOpti
     n_lanes = unit.last_child - unit.first_child
     width = LANES * -(-n_lanes // LANES)
     features, node = _gather(data, rows, options.bias)
-    block, cost = np.zeros((len(features) + 1, width), dtype=np.float32), np.float32(options.cost)
+    block, betas = np.zeros((len(features) + 1, width), np.float32), np.zeros((len(rows), width), np.float32)
     settings = _solver_numba.Settings(
         cost=float(options.cost),
         bias=np.float32(options.bias),
@@ -126,16 +163,25 @@ def train_unit(data: TrainingData, plan: TreePlan, unit: Unit, options: TreeOpti
         tolerance=float(options.tolerance),
         max_rounds=int(options.max_rounds),
     )
-    _solver_numba.solve_lanes(
-        node,
-        _solver_numba.Positives(owner_ptr, owners, cost * weights, cost * DOUBT * np.maximum(1 - weights, 0)),
-        n_lanes,
-        settings,
-        np.uint64(bit_generator(options.seed, "tree", plan.tree, "solve", *unit).random_raw()),
-        block,
-        np.zeros((len(rows), width), dtype=np.float32),
+    cost = np.float32(options.cost)
+    positives = _solver_numba.Positives(
+        owner_ptr, owners, cost * weights, cost * DOUBT * np.maximum(1 - weights, 0, dtype=np.float32)
     )
-    return _keep_large(block, n_lanes, features, options)
+    state = np.uint64(bit_generator(options.seed, "tree", plan.tree, "solve", *unit).random_raw())
+    _solver_numba.solve_lanes(node, positives, np.arange(len(rows)), n_lanes, settings, state, block, betas)
+    found = [_keep_large(block, n_lanes, features, options)]
+    fewer = settings._replace(max_rounds=min(settings.max_rounds, FORGETTING))
+    for number, fold in enumerate(folds):
+        gone = np.isin(rows, fold, assume_unique=True)
+        if not gone.any():
+            found.append(found[0])
+            continue
+        last = number == len(folds) - 1  # nobody needs the classifiers of all rows after it
+        own, own_betas = (block, betas) if last else (block.copy(), betas.copy())
+        _solver_numba.forget_rows(node, np.flatnonzero(gone), settings.bias, own, own_betas)
+        _solver_numba.solve_lanes(node, positives, np.flatnonzero(~gone), n_lanes, fewer, state, own, own_betas)
+        found.append(_keep_large(own, n_lanes, features, options))
+    return tuple(found)
 
 
 def _gather(data: TrainingData, rows: np.ndarray, bias: float) -> tuple[np.ndarray, NodeRows]:

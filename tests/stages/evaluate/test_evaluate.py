@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from tests.samples import bytes_below, digests, run_pipeline, write_dataset, write_pipeline
 from xpipe.formats import read_xmc
 from xpipe.heads import HeadModel, matrix_batches
-from xpipe.metrics import assess, auroc, ece, max_confidence, measure
+from xpipe.metrics import ace, assess, auroc, calibration_by_frequency, ece, label_frequency, max_confidence, measure
 
 HEADS = (
     "train.heads=[{layer: bsl, dim: 3, width: 8, epochs: 2, batch_size: 64}, "
@@ -38,7 +38,7 @@ def predictions(out, data, values):
     """Scores of the quasibinary head in the numbers of the file, straight from the saved model."""
     X, Y = read_xmc(str(data / "test.txt"))
     model = HeadModel.load(str(out / "models" / "quasibinary"))
-    found = model.predict(matrix_batches(X), 4, values=values).tocoo()
+    found = model.predict(matrix_batches(X), 5, values=values).tocoo()
     original = pq.read_table(out / "heads" / "labels.parquet")["original_label"].to_numpy()
     return sp.csr_matrix((found.data, (found.row, original[found.col])), shape=Y.shape), Y
 
@@ -63,13 +63,18 @@ def test_calibration_is_of_rows_with_labels_and_others_are_told_apart(evaluated,
     labelled = np.diff(Y.indptr) > 0
     assert 0 < (~labelled).sum() < len(labelled)
     own = summary["models"][2]
-    assert own["ece"] == pytest.approx(ece(chances[labelled], Y[labelled], 4), abs=1e-9)
+    assert own["ece"] == pytest.approx(ece(chances[labelled], Y[labelled], 5), abs=1e-9)
+    assert own["ace"] == pytest.approx(ace(chances[labelled], Y[labelled], 5), abs=1e-9)
     sure = max_confidence(chances)
     assert own["auroc"] == pytest.approx(auroc(sure[labelled], sure[~labelled]), abs=1e-9)
     assert own["zero_label_rows"] == (~labelled).sum()
     assert own["zero_label_confidence"] == pytest.approx(sure[~labelled].mean(), abs=1e-9)
-    table = json.loads((out / "evaluation.json").read_text())["models"][2]["calibration"]["reliability"]
-    assert sum(line["count"] for line in table) == 4 * labelled.sum()
+    written = json.loads((out / "evaluation.json").read_text())["models"][2]["calibration"]
+    assert sum(line["count"] for line in written["reliability"]) == 5 * labelled.sum()
+    train = read_xmc(str(data / "train.txt"))[1]
+    groups = calibration_by_frequency(chances[labelled], Y[labelled], label_frequency(train), 5)
+    assert [group["predicted"] for group in written["by_frequency"]] == [group.predicted for group in groups]
+    assert [group["ece"] for group in written["by_frequency"]] == pytest.approx([group.ece for group in groups])
 
 
 def test_workers_change_no_byte(data, tmp_path, workers):

@@ -16,7 +16,7 @@ SHARED = [field.name for field in dataclasses.fields(TreeOptions) if field.name 
 
 
 def test_defaults_are_those_of_the_library():
-    assert SHARED == ["n_trees", "arity", "max_leaf", "loss", "cost", "threshold"]
+    assert SHARED == ["n_trees", "arity", "max_leaf", "loss", "cost", "threshold", "calibrate"]
     for name in SHARED:
         assert getattr(TreeParams(), name) == getattr(TreeOptions(), name)
 

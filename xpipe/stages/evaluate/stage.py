@@ -177,7 +177,7 @@ def describe(summary: dict[str, Any]) -> str:
 STAGE = Stage(
     name="evaluate",
     section="evaluate",
-    version=3,
+    version=4,
     reads=(
         "features",
         "datasets",

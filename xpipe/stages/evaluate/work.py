@@ -23,8 +23,9 @@ from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json
 from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
 from xpipe.ground.sparse_rows import concatenate, sort_rows
-from xpipe.metrics.calibration import assess
+from xpipe.metrics.assessment import assess
 from xpipe.metrics.evaluation import EvaluationOptions, evaluate_scores
+from xpipe.metrics.propensity import label_frequency
 from xpipe.metrics.propensity_constants import Constants
 from xpipe.metrics.score_files import Known
 from xpipe.stages.emitted_paths import EVALUATION_FILE, LABELS_FILE
@@ -44,6 +45,7 @@ from xpipe.trees import LabelTree
 if TYPE_CHECKING:
     from xpipe.heads import HeadModel
 
+TABLES = ("reliability", "by_frequency")  # of the calibration; only the report has them
 SHOWN = ("precision", "ndcg", "psp", "recall", "f1", "micro_f1", "macro_f1")
 
 
@@ -120,7 +122,8 @@ def measure_model(folder: str, unit: ModelToMeasure, shared: Truth) -> Finished[
         k=params.k, constants=constants, remove_empty=params.remove_empty, resamples=params.resamples, seed=shared.seed
     )
     results = evaluate_scores(scores, known, options)
-    calibration = assess(chances, truth, params.calibration_k, bins=params.calibration_bins)
+    frequency = None if train is None else label_frequency(train)
+    calibration = assess(chances, truth, params.calibration_k, bins=params.calibration_bins, frequency=frequency)
     content = dump_json({**unit.model.about(), **results, "calibration": calibration})
     entry = write_entry(folder, f"measured/{unit.model.name}.json", content)
     shown = {
@@ -128,7 +131,7 @@ def measure_model(folder: str, unit: ModelToMeasure, shared: Truth) -> Finished[
         for name, values in results["metrics"].items()
         if name in SHOWN
     }
-    confidence = {name: value for name, value in calibration.items() if name != "reliability"}
+    confidence = {name: value for name, value in calibration.items() if name not in TABLES}
     return Finished((entry,), Figures(shown, confidence))
 
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 from pydantic import Field, create_model, field_validator, model_validator
 
 from xpipe.engine.params import Params
-from xpipe.heads.options import Criterion, TrainOptions
+from xpipe.heads.options import Calibrate, Criterion, TrainOptions
 from xpipe.heads.registry import DIM, HEADS
 
 OWN = {name: option for kind in HEADS.values() for name, option in kind.options.items()}  # what only some layers take
@@ -29,6 +29,7 @@ class HeadParams(_OwnOptions):  # type: ignore[misc]
     dim: of a BSL its inner width; of a DFT head the number of its learned (slack) columns, which the paper calls d, so
     that its weights have 2k + 1 + dim columns. k: of a DFT head the most labels a set may have, by default the largest
     set of the dataset; of an LML head how many labels to predict, by default the mean of the dataset, rounded.
+    calibrate: `none` leaves the probabilities of the head as they are.
     """
 
     layer: str = Field(description=f"one of {', '.join(HEADS)}")
@@ -45,6 +46,7 @@ class HeadParams(_OwnOptions):  # type: ignore[misc]
     validation: float = Field(default=TrainOptions.validation, ge=0, lt=1)
     criterion: Criterion = TrainOptions.criterion
     threads: int = Field(default=TrainOptions.threads, ge=1)
+    calibrate: Calibrate = TrainOptions.calibrate
 
     @field_validator("layer")
     @classmethod

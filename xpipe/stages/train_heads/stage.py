@@ -106,7 +106,7 @@ def describe(summary: dict[str, Any]) -> str:
 STAGE = Stage(
     name="train_heads",
     section="train",
-    version=3,
+    version=4,
     reads=("datasets", "features?"),
     writes=(MODELS,),
     params=TrainParams,

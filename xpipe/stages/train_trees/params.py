@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from xpipe.engine.params import Params
 from xpipe.stages.train_heads.params import HeadParams, check_names
-from xpipe.trees.options import ABOVE, AT_LEAST, Loss, TreeOptions
+from xpipe.trees.options import ABOVE, AT_LEAST, Calibrate, Loss, TreeOptions
 
 
 class TreeParams(Params):
@@ -19,7 +19,8 @@ class TreeParams(Params):
 
     label_vectors: what labels are clustered by; `embedding` is that of stage embed where the pipeline has it, else the
     sum of their rows, as with `rows`. weighted: whether the scores of positives are chances, so that uncertain ones
-    count less, and as negatives too; `auto` if these are posteriors.
+    count less, and as negatives too; `auto` if these are posteriors. calibrate: `none` leaves the scores of the trees
+    as they are.
     """
 
     n_trees: int = Field(default=TreeOptions.n_trees, ge=AT_LEAST["n_trees"])
@@ -28,6 +29,7 @@ class TreeParams(Params):
     loss: Loss = TreeOptions.loss
     cost: float = Field(default=TreeOptions.cost, gt=ABOVE["cost"])
     threshold: float = Field(default=TreeOptions.threshold, ge=AT_LEAST["threshold"])
+    calibrate: Calibrate = TreeOptions.calibrate
     label_vectors: Literal["embedding", "rows"] = "embedding"
     weighted: Literal["auto", True, False] = "auto"
 

@@ -67,6 +67,7 @@ def run(context: Context[TrainParams]) -> Produced:
         "rows": plan.result.rows,
         **shape,
         "label_vectors": plan.result.label_vectors,
+        "held_out": plan.result.held_out,
         "weights": joined.result.weights,
         "bytes": joined.result.bytes,
     }

@@ -5,6 +5,7 @@ Holds no algorithm (that is `xpipe.trees`) and nothing of Dask.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -23,10 +24,11 @@ from xpipe.trees import (
     TreeOptions,
     TreePlan,
     UnitWeights,
-    make_forest,
+    hold_out,
+    make_calibrated,
     plan_forest,
     prepare_data,
-    train_unit,
+    train_unit_without,
     unit_costs,
 )
 
@@ -70,6 +72,7 @@ class ForestPlan:
     levels: int  # of one tree
     labels: int  # with positives
     label_vectors: str  # what the labels were clustered by: "rows" or "embedding"
+    held_out: int  # rows that calibrate the forest
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,7 @@ def plan_trees(folder: str, unit: Unit, shared: Training) -> Finished[ForestPlan
         levels=plans[0].depth if plans else 0,
         labels=len(data.labels),
         label_vectors="rows" if vectors is None else "embedding",
+        held_out=sum(map(len, hold_out(data, shared.options()))),
     )
     return Finished((write_arrays(folder, PLAN, arrays),), found)
 
@@ -139,27 +143,35 @@ def read_plans(folder: str) -> tuple[TreePlan, ...]:
 
 
 def train_units(folder: str, unit: TreeUnits, shared: Training) -> Finished[None]:
-    """Train some units, and write their weights."""
+    """Train some units, and write their weights: those of all rows, then those without each fold of held-out rows."""
     data, options = shared.data(), shared.options()
+    folds = hold_out(data, options)
     wanted = [(plan, part) for plan in read_plans(folder) for part in plan.units()][unit.first : unit.last]
     arrays = {
-        f"{number}-{name}": array
+        f"{number}-{fold}-{name}": array
         for number, (plan, part) in enumerate(wanted)
-        for name, array in train_unit(data, plan, part, options)._asdict().items()
+        for fold, weights in enumerate(train_unit_without(data, plan, part, options, folds))
+        for name, array in weights._asdict().items()
     }
     return Finished((write_arrays(folder, f"units/{unit.name}.npz", arrays),), None)
 
 
 def join_trees(folder: str, unit: Unit, shared: Trained) -> Finished[ModelFacts]:
     """Join all trained units to the model, and write it to one file."""
-    found = []
-    for path in shared.paths:
-        arrays = read_arrays(folder, path)
-        for number in range(len(arrays) // len(UnitWeights._fields)):
-            found.append(UnitWeights(*(arrays[f"{number}-{name}"] for name in UnitWeights._fields)))
     training = shared.training
-    options = training.options()
-    tree = LabelTree.of(make_forest(training.data(), read_plans(folder), found, options), options)
+    data, options = training.data(), training.options()
+    folds = hold_out(data, options)
+    found = [units for path in shared.paths for units in _read_units(folder, path, len(folds) + 1)]
+    tree = LabelTree.of(make_calibrated(data, read_plans(folder), found, folds, options, threads=1), options)
     tree.save(files.join(folder, MODEL_FILE))
     entry = entry_of_file(folder, MODEL_FILE)
-    return Finished((entry,), ModelFacts(sum(len(weights.weights) for weights in found), entry.bytes))
+    return Finished((entry,), ModelFacts(sum(len(weights[0].weights) for weights in found), entry.bytes))
+
+
+def _read_units(folder: str, path: str, times: int) -> Iterator[tuple[UnitWeights, ...]]:
+    """The units of a file of `train_units`, each trained so many times."""
+    arrays = read_arrays(folder, path)
+    for number in range(len(arrays) // (times * len(UnitWeights._fields))):
+        yield tuple(
+            UnitWeights(*(arrays[f"{number}-{fold}-{name}"] for name in UnitWeights._fields)) for fold in range(times)
+        )

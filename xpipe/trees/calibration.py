@@ -1,0 +1,114 @@
+"""The calibration of a forest: which rows are held out, and the map from its scores to probabilities.
+
+Holds no fit of a map (`ground.calibration_map`) and no training. The forest itself is trained on all rows. Its map
+belongs to forests that were trained without the held-out rows, on the same trees: see `train_unit_without`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from xpipe.ground.calibration_map import TOP, fit_predictions
+from xpipe.ground.seeding import permutation
+from xpipe.ground.sparse import to_matrix
+from xpipe.ground.sparse_rows import take_rows
+from xpipe.trees.forest import Forest, make_forest
+from xpipe.trees.options import BEAM, TreeOptions
+from xpipe.trees.planning import TreePlan
+from xpipe.trees.prediction import predict_rows
+from xpipe.trees.training import UnitWeights
+from xpipe.trees.training_data import TrainingData
+
+HELD_OUT = 4000  # rows, at most
+SHARE = 0.2  # of the rows with labels that a fold has, at most
+FOLDS = 2  # at most
+
+
+def hold_out(data: TrainingData, options: TreeOptions) -> tuple[np.ndarray, ...]:
+    """Choose the rows that the calibration holds out.
+
+    Parameters
+    ----------
+    data : TrainingData
+        The rows and labels.
+    options : TreeOptions
+        Its seed decides the choice.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        Folds: row numbers, int64, ascending. None where nothing is to be calibrated.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from xpipe.trees import TreeOptions, hold_out, prepare_data
+    >>> data = prepare_data(sp.eye(20, format="csr"), sp.eye(20, format="csr"))
+    >>> [len(rows) for rows in hold_out(data, TreeOptions())]
+    [4, 4]
+    """
+    if options.calibrate == "none":
+        return ()
+    has_label = np.zeros(data.X.n_rows, dtype=bool)
+    has_label[data.label_rows.indices] = True
+    labelled = np.flatnonzero(has_label)
+    largest = int(SHARE * len(labelled))
+    if not largest:
+        return ()
+    n_folds = min(FOLDS, -(-HELD_OUT // largest))
+    chosen = permutation(len(labelled), options.seed, "tree", "held out")[: min(HELD_OUT, n_folds * largest)]
+    return tuple(np.sort(labelled[fold]) for fold in np.array_split(chosen, n_folds))
+
+
+def make_calibrated(
+    data: TrainingData,
+    plans: tuple[TreePlan, ...],
+    units: Sequence[tuple[UnitWeights, ...]],
+    folds: Sequence[np.ndarray],
+    options: TreeOptions,
+    threads: int,
+) -> Forest:
+    """Join trained units to a forest, and calibrate it on the held-out rows.
+
+    Parameters
+    ----------
+    data, plans, options
+        As in `make_forest`.
+    units : sequence of tuple of UnitWeights
+        What `train_unit_without` returned, in the order of the plans and of their `units()`.
+    folds : sequence of numpy.ndarray
+        What `hold_out` returned.
+    threads : int
+        Changes no byte.
+
+    Returns
+    -------
+    Forest
+        All trees, ready for `LabelTree.of`.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from xpipe.trees import TreeOptions, hold_out, make_calibrated, plan_forest, prepare_data, train_unit_without
+    >>> data, options = prepare_data(sp.eye(20, format="csr"), sp.eye(20, format="csr")), TreeOptions(n_trees=1)
+    >>> plans, folds = plan_forest(data, None, options), hold_out(data, options)
+    >>> units = [train_unit_without(data, plan, unit, options, folds) for plan in plans for unit in plan.units()]
+    >>> make_calibrated(data, plans, units, folds, options, threads=1).calibration is not None
+    True
+    """
+    whole, *others = (make_forest(data, plans, [own[n] for own in units], options) for n in range(len(folds) + 1))
+    if not others or not plans:
+        return whole
+    labels = data.label_rows.T.tocsr()
+    predicted = [_predict(data, forest, fold, threads) for forest, fold in zip(others, folds, strict=True)]
+    return replace(whole, calibration=fit_predictions(predicted, [labels[fold] for fold in folds]))
+
+
+def _predict(data: TrainingData, forest: Forest, rows: np.ndarray, threads: int) -> sp.csr_matrix:
+    """The scores of the best labels of some rows."""
+    X = to_matrix(take_rows(data.X, rows), data.n_features)
+    return predict_rows(forest, X, data.scales[rows], TOP, BEAM, threads)
