@@ -15,7 +15,7 @@ from xpipe.heads import HeadModel, matrix_batches
 from xpipe.metrics import ace, assess, auroc, calibration_by_frequency, ece, label_frequency, max_confidence, measure
 
 HEADS = (
-    "train.heads=[{layer: bsl, dim: 3, width: 8, epochs: 2, batch_size: 64}, "
+    "train.heads=[{layer: bsl, dim: 3, width: 8, epochs: 2, batch_size: 64, calibrate: none}, "
     "{layer: quasibinary, width: 8, epochs: 2, batch_size: 64}]"
 )
 SETTINGS = ("group=null", "emit.formats=[parquet]", "train.tree.n_trees=1", HEADS, "evaluate.k=3")
