@@ -1,36 +1,82 @@
-"""How many of the right owners does each method find? F1 of `impute` against the true labels, on data of your own.
+"""What are labels worth that were known for groups only? Datasets x groupings x methods x seeds, in one table.
 
-    python benchmarks/owners.py FOLDER [FOLDER ...] [--groups random:4,random:10,kmeans:10,copies:4] [--seed 0]
+    python benchmarks/owners.py FOLDER [FOLDER ...] [--groups random:4,random:10,given,kmeans:8,kmeans:10]
+                                [--seeds 0,1,2] [--keep cells.jsonl] [--markdown] [--no-trees]
 
-FOLDER: any that `xpipe run` reads, labels per sample; without one, the generated stand-in of EURLex-4K. Groups are
-`random:SIZE`, `kmeans:DEPTH`, `given` (the file train_groups.txt of the folder) and `copies:SIZE` (each row so many
-times, every copy without a random fifth of its words: groups whose members really share all their labels). Rows have
-length 1, as in a pipeline.
+Per dataset, grouping, method and seed: F1 of the owners that `impute` finds against the true labels, and P@1/3/5 of one
+tree that is trained on them, on the test rows. Beside them the oracle: a tree on the true labels. The gap closed is how
+far P@5 is on the way from the baseline to the oracle. FOLDER: any that `xpipe run` reads, with labels of single rows;
+without one, the generated stand-in of EURLex-4K. Groups are `random:SIZE`, `kmeans:DEPTH`, `given` (the file
+train_groups.txt of the folder; folders without it are left out) and `copies:SIZE` (each row so many times, every copy
+without a random fifth of its words: groups whose members really share all their labels). Rows have length 1, as in a
+pipeline. With --keep, cells that the file has are not measured again: the same command goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-METHODS = ("baseline", "eagle0", "eagle", "centred", "discriminative", "auto")
-GROUPS = "random:4,random:10"
+from xpipe.eagle.options import Method
+
+METHODS: tuple[Method, ...] = ("baseline", "eagle0", "eagle", "centred", "discriminative")
+GROUPS = "random:4,random:10,given,kmeans:8,kmeans:10"
+KS = (1, 3, 5)
 LOST = 0.2  # share of its words that a copy goes without
+MARGINS = {"f1": 0.01, "p1": 0.5}  # how far `auto` may be below the best method
 
 
-def read_training(folder: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+@dataclass(frozen=True)
+class Cell:
+    """What one method was worth on one grouping of one dataset."""
+
+    data: str
+    groups: str
+    seed: int
+    method: str  # "oracle": the true labels
+    f1: float
+    precisions: tuple[float, ...]  # P@1, P@3, P@5 in percent; nothing without trees
+    seconds: float  # of impute; of a method that auto took: with all that auto tried
+    taken: str  # the method that auto took
+
+    @property
+    def row(self) -> tuple[str, str]:
+        return self.data, self.groups
+
+
+class Problem(NamedTuple):
+    """Training rows with true labels and groups, and test rows."""
+
+    X: sp.csr_matrix
+    Y: sp.csr_matrix
+    Y1: sp.csr_matrix
+    Y2: sp.csr_matrix
+    X_test: sp.csr_matrix | None
+    Y_test: sp.csr_matrix | None
+
+
+@cache
+def read_rows(folder: str) -> tuple[sp.csr_matrix | None, ...]:
+    """(X, Y, X_test, Y_test) of a folder, rows of length 1."""
     from xpipe.formats import read_dataset
 
-    train = read_dataset(folder).train
-    if train is None or train.Y is None:
+    data = read_dataset(folder)
+    if data.train is None or data.train.Y is None:
         raise SystemExit(f"{folder}: no training rows with labels of their own")
-    return scale_rows(train.X), train.Y
+    test = data.test
+    with_test = (scale_rows(test.X), test.Y) if test is not None and test.Y is not None else (None, None)
+    return scale_rows(data.train.X), data.train.Y, *with_test
 
 
 def scale_rows(X: sp.csr_matrix) -> sp.csr_matrix:
@@ -58,21 +104,24 @@ def copy_rows(X: sp.csr_matrix, Y: sp.csr_matrix, times: int, seed: int) -> tupl
     return scale_rows(copies), sp.csr_matrix(Y[np.repeat(np.arange(X.shape[0]), times)]), membership, Y
 
 
-def make_groups(X: sp.csr_matrix, Y: sp.csr_matrix, groups: str, folder: str, seed: int) -> tuple[sp.csr_matrix, ...]:
-    """(X, Y, Y1, Y2) of one grouping."""
+def make_problem(folder: str, groups: str, seed: int) -> Problem | None:
+    """One grouping of a dataset; None where groups are to be given and are not."""
     from xpipe import grouping
     from xpipe.formats import read_membership
 
+    X, Y, *test = read_rows(folder)
     rule, _, number = groups.partition(":")
     if rule == "random":
-        return X, Y, *grouping.random_groups(Y, int(number), seed)
+        return Problem(X, Y, *grouping.random_groups(Y, int(number), seed), *test)
     if rule == "kmeans":
-        return X, Y, *grouping.kmeans_groups(X, Y, int(number), seed)
+        return Problem(X, Y, *grouping.kmeans_groups(X, Y, int(number), seed), *test)
     if rule == "given":
-        membership = read_membership(str(Path(folder) / "train_groups.txt"), n_rows=X.shape[0])
-        return X, Y, *grouping.given_groups(membership, Y)
+        path = Path(folder) / "train_groups.txt"
+        if not path.exists():
+            return None
+        return Problem(X, Y, *grouping.given_groups(read_membership(str(path), n_rows=X.shape[0]), Y), *test)
     if rule == "copies":
-        return copy_rows(X, Y, int(number), seed)
+        return Problem(*copy_rows(X, Y, int(number), seed), *test)
     raise SystemExit(f"--groups {groups}: random:SIZE, kmeans:DEPTH, given or copies:SIZE")
 
 
@@ -81,37 +130,139 @@ def f1(found: sp.csr_matrix, truth: sp.csr_matrix) -> float:
     return 2 * common / max(found.nnz + truth.nnz, 1)
 
 
+def precisions(problem: Problem, labels: sp.csr_matrix, scores: sp.csr_matrix | None) -> tuple[float, ...]:
+    """P@1/3/5 of one tree that is trained on labels, in percent."""
+    from xpipe.metrics import precision
+    from xpipe.trees import LabelTree
+
+    tree = LabelTree(n_trees=1, seed=0, calibrate="none").fit(problem.X, labels, label_scores=scores)
+    found = precision(tree.predict(problem.X_test, k=max(KS)), problem.Y_test, k=max(KS))
+    return tuple(round(100 * float(found[k - 1]), 2) for k in KS)
+
+
+def measure(problem: Problem, name: tuple[str, str, int], *, trees: bool) -> Iterator[Cell]:
+    """The cells of one grouping. `auto` is the method that it takes: it has no owners of its own."""
+    from xpipe.eagle import impute
+
+    trees = trees and problem.X_test is not None
+    if trees:
+        yield Cell(*name, "oracle", 1.0, precisions(problem, problem.Y, None), 0.0, "")
+    start = time.perf_counter()
+    chosen = impute(problem.X, problem.Y1, problem.Y2, method="auto", seed=name[2])
+    seconds_of_auto = round(time.perf_counter() - start, 2)
+    taken = chosen.trace["method"]
+    for method in METHODS:
+        start = time.perf_counter()
+        found = chosen if method == taken else impute(problem.X, problem.Y1, problem.Y2, method=method, seed=name[2])
+        seconds = seconds_of_auto if method == taken else round(time.perf_counter() - start, 2)
+        scores = found.scores if method == "discriminative" else None
+        worth = precisions(problem, found.labels, scores) if trees else ()
+        yield Cell(*name, method, round(f1(found.labels, problem.Y), 5), worth, seconds, "")
+    yield Cell(*name, "auto", round(f1(chosen.labels, problem.Y), 5), (), seconds_of_auto, taken)
+
+
+def kept_cells(path: Path | None) -> list[Cell]:
+    if path is None or not path.exists():
+        return []
+    cells = [json.loads(line) for line in path.read_text().splitlines()]
+    return [Cell(**{**cell, "precisions": tuple(cell["precisions"])}) for cell in cells]
+
+
+def all_cells(options: argparse.Namespace, folders: list[str]) -> list[Cell]:
+    """Measure what is not kept, seed after seed, and keep it at once."""
+    cells = kept_cells(options.keep)
+    finished = {(cell.data, cell.groups, cell.seed) for cell in cells if cell.method == "auto"}
+    cells = [cell for cell in cells if (cell.data, cell.groups, cell.seed) in finished]
+    for seed in map(int, options.seeds.split(",")):
+        for folder in folders:
+            for groups in options.groups.split(","):
+                name = (Path(folder).name if options.folders else "SYNTHETIC eurlex-4k", groups, seed)
+                if name in finished or (problem := make_problem(folder, groups, seed)) is None:
+                    continue
+                for cell in measure(problem, name, trees=options.trees):
+                    cells.append(cell)
+                    print(json.dumps(asdict(cell)), file=sys.stderr, flush=True)
+                    if options.keep is not None:
+                        with options.keep.open("a") as stream:
+                            print(json.dumps(asdict(cell)), file=stream)
+    return cells
+
+
+def spoken(values: list[float], digits: int) -> str:
+    """The mean, and the spread (largest minus smallest) where there are several."""
+    spread = f" ±{(max(values) - min(values)) / 2:.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{spread}"
+
+
+def columns_of(cells: list[Cell], row: tuple[str, str], method: str) -> list[str]:
+    """[F1, P@1, P@3, P@5, gap closed] of a method on a row of the table, over seeds."""
+    mine = [cell for cell in cells if cell.row == row and cell.method == method]
+    columns = [spoken([cell.f1 for cell in mine], 3)] if mine else ["-"]
+    if not mine or not mine[0].precisions:
+        return [*columns, "-", "-", "-", "-"]
+    columns += [spoken([cell.precisions[at] for cell in mine], 1) for at in range(len(KS))]
+    worth = {(cell.seed, cell.method): cell.precisions[-1] for cell in cells if cell.row == row and cell.precisions}
+    gaps = []
+    for cell in mine:
+        lowest, highest = worth[cell.seed, "baseline"], worth[cell.seed, "oracle"]
+        if highest - lowest >= 0.5:  # otherwise there is nothing to close
+            gaps.append(100 * (cell.precisions[-1] - lowest) / (highest - lowest))
+    return [*columns, spoken(gaps, 0) if gaps else "-"]
+
+
+def losses_of_auto(cells: list[Cell], row: tuple[str, str]) -> tuple[str, dict[str, float]]:
+    """(what auto took, per seed; how far it is below the best method, mean over seeds, by figure)."""
+    mine = {(cell.seed, cell.method): cell for cell in cells if cell.row == row}
+    seeds = sorted({seed for seed, method in mine if method == "auto"})
+    lost: dict[str, list[float]] = {"f1": [], "p1": []}
+    for seed in seeds:
+        taken = mine[seed, mine[seed, "auto"].taken]
+        lost["f1"].append(max(mine[seed, method].f1 for method in METHODS) - taken.f1)
+        if taken.precisions:
+            lost["p1"].append(max(mine[seed, method].precisions[0] for method in METHODS) - taken.precisions[0])
+    took = ", ".join(dict.fromkeys(mine[seed, "auto"].taken for seed in seeds))
+    return took, {name: float(np.mean(values)) for name, values in lost.items() if values}
+
+
+def table_rows(cells: list[Cell]) -> Iterator[list[str]]:
+    for row in dict.fromkeys(cell.row for cell in cells):
+        methods = [method for method in ("oracle", *METHODS) if any(c.row == row and c.method == method for c in cells)]
+        for method in methods:
+            yield [*row, method, *columns_of(cells, row, method)]
+        took, lost = losses_of_auto(cells, row)
+        within = all(value <= MARGINS[name] for name, value in lost.items())
+        spoken_losses = f"F1 -{lost['f1']:.3f}" + (f", P@1 -{lost['p1']:.1f}" if "p1" in lost else "")
+        yield [*row, f"auto: {took}", spoken_losses, "", "", "", "within" if within else "**below**"]
+
+
+def show(cells: list[Cell], *, markdown: bool) -> None:
+    header = ["data", "groups", "method", "F1", *(f"P@{k}" for k in KS), "gap closed, %"]
+    if markdown:
+        print("| " + " | ".join(header) + " |\n" + "|---" * len(header) + "|")
+        for row in table_rows(cells):
+            print("| " + " | ".join(row) + " |")
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*header)
+    for row in table_rows(cells):
+        table.add_row(*row, end_section=row[2].startswith("auto"))
+    Console(width=150).print(table)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", metavar="FOLDER")
     parser.add_argument("--groups", default=GROUPS)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", default="0")
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--no-trees", dest="trees", action="store_false")
     options = parser.parse_args()
-    from rich.console import Console
-    from rich.table import Table
-
-    from xpipe.eagle import impute
-
-    table = Table("data", "groups", *METHODS, "auto takes", "seconds, discriminative")
     with tempfile.TemporaryDirectory(prefix="xpipe-owners-") as scratch:
-        for folder in options.folders or [make_stand_in(scratch)]:
-            rows, labels = read_training(folder)
-            for groups in options.groups.split(","):
-                X, Y, Y1, Y2 = make_groups(rows, labels, groups, folder, options.seed)
-                found, seconds, taken = [], 0.0, ""
-                for method in METHODS:
-                    start = time.perf_counter()
-                    result = impute(X, Y1, Y2, method=method, seed=options.seed)
-                    if method == "discriminative":
-                        seconds = time.perf_counter() - start
-                    if method == "auto":
-                        taken = result.trace["method"]
-                    found.append(f"{f1(result.labels, Y):.3f}")
-                table.add_row(
-                    Path(folder).name if options.folders else "SYNTHETIC eurlex-4k", groups, *found, taken,
-                    f"{seconds:.1f}",
-                )  # fmt: skip
-    Console(width=150).print(table)
+        cells = all_cells(options, options.folders or [make_stand_in(scratch)])
+    show(cells, markdown=options.markdown)
     return 0
 
 

@@ -56,13 +56,30 @@ def children_of(plan, level: int, node: int) -> list[list[int]]:
     return [plan.order[a:b].tolist() for a, b in pairwise(cuts)]
 
 
+def any_of(chances) -> float:
+    """The chance of at least one of several, independently; a weight above 1 stays."""
+    none = 1.0
+    for chance in chances:
+        none *= 1 - min(chance, 1.0)
+    return max(1 - none, *chances)
+
+
+def doubts_of(table: np.ndarray) -> np.ndarray:
+    """rows x children: the chance that a row is in the node and not in the child; 1 where it has no label of it."""
+    doubts = np.ones_like(table)
+    for i, row in enumerate(table):
+        there = any_of(row[row >= 0])
+        doubts[i, row >= 0] = np.maximum(there - row[row >= 0], 0)
+    return doubts
+
+
 def rows_of_node(weights: np.ndarray, positive: np.ndarray, children: list[list[int]]):
-    """(rows that reach a node, rows x children: the largest weight of a label below, -1 where there is none)."""
+    """(rows that reach a node, rows x children: the chance of any label below, -1 where there is none)."""
     table = np.full((len(weights), len(children)), -1.0)
     for i in range(len(weights)):
         for place, labels in enumerate(children):
             owned = [weights[i, label] for label in labels if positive[i, label]]
-            table[i, place] = max(owned, default=-1.0)
+            table[i, place] = any_of(owned) if owned else -1.0
     rows = np.flatnonzero((table >= 0).any(axis=1))
     return rows, table[rows]
 

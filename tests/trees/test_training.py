@@ -31,12 +31,14 @@ def test_rows_reach_a_node_by_the_labels_below_it(scores, arity, max_leaf):
         children = oracles.children_of(plan, unit.level, unit.node)
         rows, table = oracles.rows_of_node(dense, positive, children)
         found = unit_rows(data.label_rows, plan, unit)
-        own = np.full((len(rows), len(children)), -1.0)
+        own, doubts = np.full((len(rows), len(children)), -1.0), np.ones((len(rows), len(children)))
         for place in range(len(found.rows)):
             for at in range(found.owner_ptr[place], found.owner_ptr[place + 1]):
                 own[place, unit.first_child + found.owners[at]] = found.weights[at]
+                doubts[place, unit.first_child + found.owners[at]] = found.doubts[at]
         assert found.rows.tolist() == rows.tolist()
-        np.testing.assert_array_equal(own, table)
+        np.testing.assert_allclose(own, table, rtol=1e-6)
+        np.testing.assert_allclose(doubts, oracles.doubts_of(table), rtol=1e-6)
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
@@ -62,12 +64,13 @@ def test_classifiers_are_near_their_optimum(loss, weighted, arity, bias, cost):
     for plan, unit in all_units(data, options):
         children = oracles.children_of(plan, unit.level, unit.node)
         rows, table = oracles.rows_of_node((scores if weighted else Y).toarray(), Y.toarray() > 0, children)
+        doubts = oracles.doubts_of(table)
         found = oracles.unit_matrix(train_unit(data, plan, unit, options), X.shape[1])
         found[-1] /= bias
         for lane in range(unit.last_child - unit.first_child):
             own = table[:, unit.first_child + lane]
             # a positive that is uncertain stands twice: once as a positive, once as a negative
-            there, doubt = rows_of_all[rows], np.where(own >= 0, 0.5 * np.clip(1 - own, 0, None), 1.0)
+            there, doubt = rows_of_all[rows], doubts[:, unit.first_child + lane]
             costs = cost * np.concatenate([np.clip(own, 0, None), doubt])
             problem = (np.vstack([there, there]), np.repeat([1.0, -1.0], len(rows)), costs, loss)
             least = oracles.objective(oracles.best_classifier(*problem), *problem)

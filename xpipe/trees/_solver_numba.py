@@ -93,6 +93,8 @@ def step_hinge_owner(margin, beta, square, cost, doubt):
     The slope of the loss is piecewise linear, with corners at -1 and 1, so the best beta is known in closed form.
     """
     both = cost + doubt
+    if both == ZERO:  # the row counts for nothing in this lane
+        return -beta, ZERO
     rest = margin - square * beta  # the score without what the row itself adds to it
     best = TWO * (cost - doubt - both * rest) / (ONE + TWO * both * square)
     score = rest + square * best
@@ -138,6 +140,8 @@ def step_logistic(margin, beta, square, cost, doubt):
     between -doubt and cost, which brackets z. Newton steps that leave the bracket are replaced by its middle.
     """
     both = cost + doubt
+    if both == 0.0:  # the row counts for nothing in this lane
+        return -beta, 0.0
     above, below = max(cost - beta, 1e-12 * both), max(doubt + beta, 1e-12 * both)
     z = np.log(above / below)  # the score at which beta is the best one
     violation = abs(margin - z)

@@ -85,7 +85,7 @@ class LabelTree:
             Labels are clustered by these vectors, by default by the sum of their unit rows.
         label_scores : scipy.sparse.csr_matrix of shape (n_samples, n_labels), optional
             The chance that each positive is one, as imputed labels have it; the same stored entries as Y. A positive
-            with a chance below 1 counts less, and as a negative too.
+            with a chance below 1 counts less, and as a negative as far as the row has other labels.
         threads : int, optional
             By default one per usable core. It changes no byte.
         progress : Bar, optional

@@ -21,9 +21,6 @@ from xpipe.trees.training_data import TrainingData
 if TYPE_CHECKING:
     from xpipe.trees._gather_numba import NodeRows
 
-# What the doubt about a positive counts: a row with a chance of q counts as a positive with q, as a negative with this
-# times 1 - q. Settled on Bibtex, Delicious and k-means groups of EURLEX57K: 1 costs P@5, 0 up to ten points of P@1.
-DOUBT = np.float32(0.5)
 FORGETTING = 5  # rounds at most, once some rows are forgotten
 SMALLEST = 1e-30  # smaller weights count as 0, whatever the threshold
 
@@ -44,7 +41,8 @@ class Owners(NamedTuple):
     rows: np.ndarray  # int64
     owner_ptr: np.ndarray  # int64: rows[i] has the owners owner_ptr[i] to owner_ptr[i + 1] - 1
     owners: np.ndarray  # int64: children of the unit, from 0
-    weights: np.ndarray  # float32
+    weights: np.ndarray  # float32: the chance that the row has a label of the child
+    doubts: np.ndarray  # float32: the chance that it has a label of the node, but none of the child
 
 
 def unit_costs(data: TrainingData, plan: TreePlan) -> np.ndarray:
@@ -151,7 +149,7 @@ def train_unit_without(
     from xpipe.trees import _solver_numba
     from xpipe.trees._lanes_numba import LANES
 
-    rows, owner_ptr, owners, weights = unit_rows(data.label_rows, plan, unit)
+    rows, owner_ptr, owners, weights, doubts = unit_rows(data.label_rows, plan, unit)
     n_lanes = unit.last_child - unit.first_child
     width = LANES * -(-n_lanes // LANES)
     features, node = _gather(data, rows, options.bias)
@@ -164,9 +162,7 @@ def train_unit_without(
         max_rounds=int(options.max_rounds),
     )
     cost = np.float32(options.cost)
-    positives = _solver_numba.Positives(
-        owner_ptr, owners, cost * weights, cost * DOUBT * np.maximum(1 - weights, 0, dtype=np.float32)
-    )
+    positives = _solver_numba.Positives(owner_ptr, owners, cost * weights, cost * doubts)
     state = np.uint64(bit_generator(options.seed, "tree", plan.tree, "solve", *unit).random_raw())
     _solver_numba.solve_lanes(node, positives, np.arange(len(rows)), n_lanes, settings, state, block, betas)
     found = [_keep_large(block, n_lanes, features, options)]
@@ -230,7 +226,7 @@ def unit_rows(label_rows: sp.csr_matrix, plan: TreePlan, unit: Unit) -> Owners:
     Returns
     -------
     Owners
-        Rows with a label below the node. A row is in a child with the largest weight it has for any label below it.
+        Rows with a label below the node. Chances of labels are taken for independent.
 
     Examples
     --------
@@ -253,15 +249,30 @@ def unit_rows(label_rows: sp.csr_matrix, plan: TreePlan, unit: Unit) -> Owners:
     pairs, weights = pairs[order], weights[order]
     del order
     firsts = np.flatnonzero(_changes(pairs))
-    if len(firsts):
-        weights = np.maximum.reduceat(weights, firsts)
+    weights = _chances(weights, firsts)
     found, child = np.divmod(pairs[firsts], n_children)
     new_row = _changes(found)
+    row_of, starts = np.cumsum(new_row) - 1, np.flatnonzero(new_row)
+    doubts = np.maximum(_chances(weights, starts)[row_of] - weights, 0)
     inside = (child >= unit.first_child) & (child < unit.last_child)
-    counts = np.bincount((np.cumsum(new_row) - 1)[inside], minlength=int(new_row.sum()))
+    counts = np.bincount(row_of[inside], minlength=len(starts))
     return Owners(
-        found[new_row], row_pointers(counts), child[inside] - unit.first_child, weights[inside].astype(np.float32)
+        found[new_row], row_pointers(counts), child[inside] - unit.first_child, weights[inside], doubts[inside]
     )
+
+
+def _chances(weights: np.ndarray, firsts: np.ndarray) -> np.ndarray:
+    """The chance of at least one of several labels, float32; a weight above 1 stays. firsts: where each several begin.
+
+    A row counts at a node by its chances there: as a positive of a child with the chance that it has a label of the
+    child, and as a negative of it with the chance that it reaches the node by other labels only. The sum of both losses
+    is the loss to expect.
+    """
+    if not len(firsts):
+        return weights.astype(np.float32)
+    none = np.multiply.reduceat(1 - np.minimum(weights, 1, dtype=np.float64), firsts)
+    found: np.ndarray = np.maximum(1 - none, np.maximum.reduceat(weights, firsts)).astype(np.float32)
+    return found
 
 
 def _changes(numbers: np.ndarray) -> np.ndarray:

@@ -48,7 +48,7 @@ def prepare_data(
         Labels; stored entries that are not 0 are positives, whatever their values.
     label_scores : scipy.sparse.csr_matrix of shape (n_samples, n_labels), optional
         The chance that each positive is one, with the same stored entries as Y. A positive with a chance below 1 counts
-        less, and as a negative too. Scores above 1 make it count more.
+        less, and as a negative as far as the row has other labels. Scores above 1 make it count more.
     normalize : bool
         Whether rows count as unit vectors.
 

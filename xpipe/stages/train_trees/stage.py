@@ -94,7 +94,7 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="train",
     section="train",
-    version=3,
+    version=4,
     reads=("datasets", "features?"),
     writes=(MODEL,),
     params=TrainParams,
