@@ -20,10 +20,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -49,6 +49,7 @@ class Cell:
     precisions: tuple[float, ...]  # P@1, P@3, P@5 in percent; nothing without trees
     seconds: float  # of impute; of a method that auto took: with all that auto tried
     taken: str  # the method that auto took
+    why: dict[str, Any] = field(default_factory=dict)  # the figures behind the choice of auto
 
     @property
     def row(self) -> tuple[str, str]:
@@ -158,7 +159,7 @@ def measure(problem: Problem, name: tuple[str, str, int], *, trees: bool) -> Ite
         scores = found.scores if method == "discriminative" else None
         worth = precisions(problem, found.labels, scores) if trees else ()
         yield Cell(*name, method, round(f1(found.labels, problem.Y), 5), worth, seconds, "")
-    yield Cell(*name, "auto", round(f1(chosen.labels, problem.Y), 5), (), seconds_of_auto, taken)
+    yield Cell(*name, "auto", round(f1(chosen.labels, problem.Y), 5), (), seconds_of_auto, taken, chosen.trace["choice"]["tried"])
 
 
 def kept_cells(path: Path | None) -> list[Cell]:

@@ -19,7 +19,7 @@ CHOOSING: tuple[Method, ...] = ("auto", "discriminative")  # methods that make a
 
 # Defaults of `rank`, the number of leading directions that `discriminative` keeps.
 EXACT = 1024  # up to this many features, every direction is kept
-RANK = 256  # for more features; a higher rank raises F1 by less than 0.01 (45,000 x 5,000, groups of ten) at more cost
+RANK = 512  # for more features; a higher rank raises F1 by less than 0.01 (45,000 x 5,000, groups of ten) at more cost
 RANK_ALIKE = 1024  # where members of groups are alike: what distinguishes them lies in weaker directions
 ALIKE = 0.1  # mean correlation of two members above which they are alike; k-means groups have 0.3 to 0.5, random ones 0
 MOST_DIRECTIONS = 1 << 26  # most entries of all directions (256 MiB): very wide data gets fewer directions

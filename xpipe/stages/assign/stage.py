@@ -165,7 +165,7 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="assign",
     section="assign",
-    version=5,
+    version=6,
     reads=("features", "membership", "group_labels", "label_embedding?", "labels?"),
     writes=("assigned_labels",),
     params=AssignParams,
