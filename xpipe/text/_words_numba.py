@@ -1,8 +1,8 @@
 """Kernels that cut one text into words: lower case, 64 bytes per step, code points where a byte is not ASCII.
 
-They hold no terms and no counts. A word is a run of two or more word characters, as `\\b\\w\\w+\\b` finds it. It is handed
-on as 8-byte numbers, its first byte lowest, filled up with zeros: no word character is a zero byte, so two words are
-equal exactly if their numbers are.
+They hold no terms and no counts. A word is a run of two or more word characters, as `\\b\\w\\w+\\b` finds it. It is
+handed on as 8-byte numbers, its first byte lowest, filled up with zeros: no word character is a zero byte, so two words
+are equal exactly if their numbers are.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -211,7 +211,7 @@ def split_words(words, characters, length):
     inside = False
     before = ZERO  # whether the byte before this block is of a word
     for block in range(0, length + 1, BLOCK):  # a run that ends with the text has its edge at `length`
-        bits = word_bytes(text, block)
+        bits = word_bytes(text, block)  # type: ignore[call-arg, var-annotated]
         edges = bits ^ (bits << ONE | before)
         before = bits >> TOP_BIT
         while edges != ZERO:

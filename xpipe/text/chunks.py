@@ -93,7 +93,8 @@ def _slices(texts: np.ndarray) -> Iterator[str]:
 
 def _gathered(items: Iterable[Any]) -> Iterator[pa.Array]:
     """Single texts, gathered to arrays; arrays as they are."""
-    row, waiting, size = 0, [], 0
+    waiting: list[str] = []
+    row = size = 0
     for item in items:
         if isinstance(item, (pa.Array, pa.ChunkedArray)):
             if waiting:

@@ -97,9 +97,7 @@ class TermTable:
         largest = int(other.arrays.seconds[: other.n_terms][other.arrays.orders[: other.n_terms] == 1].max(initial=0))
         start = 0
         while start < other.n_terms:
-            start = _spelling_numba.take_table(
-                self.arrays, self.state, other.arrays, start, other.n_terms, places
-            )
+            start = _spelling_numba.take_table(self.arrays, self.state, other.arrays, start, other.n_terms, places)
             if start < other.n_terms:
                 self.grow(largest)
         return places
