@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from xpipe.errors import DataError
 
-CHUNK_BYTES = 1 << 22
+CHUNK_BYTES = 1 << 21
 CHUNK_TEXTS = 1 << 13
 LONGEST_TEXT = 2**31 - 1  # bytes; entries of a text are numbered in int32
 FIX = "texts are a list, a numpy or Arrow array, or any other iterable of str"

@@ -24,6 +24,7 @@ from xpipe.text._words_numba import CONTEXT, FULL, NOT_UTF8, OK, PADDING, Words
 from xpipe.text.characters import character_table
 from xpipe.text.chunks import TextChunk, text_chunks
 from xpipe.text.options import VectorizerOptions
+from xpipe.text.pages import copy_of, zeros
 from xpipe.text.term_table import TermTable, Written
 
 T = TypeVar("T")
@@ -58,9 +59,10 @@ class Counter:
         self._run(chunk, state, keep)
         n_entries = int(state[ENTRY]) if keep else 0
         counts = self.entries.counts[:n_entries]
-        counts = counts.astype(np.uint8 if counts.max(initial=0) <= 255 else np.int32)
-        terms, lengths = self.entries.terms[:n_entries].copy(), self.entries.lengths[: chunk.n_texts].copy()
-        return ChunkTerms(self.number, terms, counts, lengths)
+        kind = np.uint8 if counts.max(initial=0) <= 255 else np.int32
+        lengths = self.entries.lengths[: chunk.n_texts].copy()
+        terms = copy_of(self.entries.terms[:n_entries], np.int32)
+        return ChunkTerms(self.number, terms, copy_of(counts, kind), lengths)
 
     def _run(self, chunk: TextChunk, state: np.ndarray, keep: bool) -> None:
         """Count all texts of a chunk. A text whose lower case needs Python's is counted in its lower case."""
@@ -111,7 +113,7 @@ class Counter:
                             where=f"rows from {chunk.first_row} on", fix="cut it into several")  # fmt: skip
         terms, counts, lengths = self.entries
         if len(terms) < n_entries:
-            terms, counts = np.empty(n_entries, np.int32), np.empty(n_entries, np.int32)
+            terms, counts = zeros(n_entries, np.int32), zeros(n_entries, np.int32)
         if len(lengths) < chunk.n_texts:
             lengths = np.empty(chunk.n_texts, np.int32)
         self.entries = Entries(terms, counts, lengths)
@@ -121,9 +123,8 @@ def _make_words(longest: int) -> Words:
     """Scratch space for texts of so many bytes. A word and what follows it have at least three of them."""
     n_words = longest // 3 + 2
     return Words(
-        np.empty(longest + PADDING, np.uint8), np.empty(2 * longest + PADDING, np.uint8),
-        np.empty(longest + 8, np.uint64), np.empty(n_words, np.uint64), np.empty(n_words, np.int64),
-        np.empty(n_words, np.int64),
+        zeros(longest + PADDING, np.uint8), zeros(2 * longest + PADDING, np.uint8), zeros(longest + 8, np.uint64),
+        zeros(n_words, np.uint64), zeros(n_words, np.int64), zeros(n_words, np.int64),
     )  # fmt: skip
 
 
@@ -203,7 +204,7 @@ def in_order(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterat
         try:
             for item in items:
                 running.append(pool.submit(work, item))
-                if len(running) > 2 * threads:
+                if len(running) > threads:
                     yield running.popleft().result()
             while running:
                 yield running.popleft().result()

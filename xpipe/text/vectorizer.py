@@ -112,8 +112,9 @@ class Vectorizer:
         vocabulary = self._set(make_vocabulary(counts, chosen, self.options))
         column_of = np.full(counted.table.n_terms, -1, dtype=np.int32)
         column_of[terms[chosen]] = np.arange(len(chosen), dtype=np.int32)
-        columns = [column_of[places] for places in counted.places]
-        return self._rows(counted.chunks, columns, vocabulary, threads)
+        columns, chunks = [column_of[places] for places in counted.places], counted.chunks
+        del counted, counts  # the table is no longer needed
+        return self._rows(chunks, columns, vocabulary, threads)
 
     def transform(self, texts: Texts, *, threads: int | None = None) -> sp.csr_matrix:
         """The rows of texts. Terms that the vocabulary has not are left out.
