@@ -25,7 +25,7 @@ def words_of(text: str, lowercase: bool = True) -> list[str]:
 def character_of(code: int) -> int:
     """The lower case of a code point if it is of a word, else 0, as Python has it for the character alone."""
     letter = chr(code).lower()
-    return ord(letter) if re.fullmatch(r"\w", letter) else 0
+    return ord(letter) if letter.isalnum() or letter == "_" else 0
 
 
 def assert_same(ours: sp.csr_matrix, theirs: sp.csr_matrix) -> None:
