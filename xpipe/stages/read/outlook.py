@@ -13,7 +13,7 @@ from xpipe.engine.stage import Estimate, Outlook
 from xpipe.errors import ConfigError, DataError, XpipeError
 from xpipe.ground import files
 from xpipe.stages.read.identity import used_files
-from xpipe.stages.read.params import DataParams, has_files, layout_of
+from xpipe.stages.read.params import DataParams, has_files, is_tables, layout_of
 
 if TYPE_CHECKING:
     from xpipe.engine.manifest import Artifact
@@ -25,6 +25,10 @@ WORKER_BYTES = 220 * 2**20  # a worker process with numpy, Arrow and compiled ke
 
 def foresee(params: DataParams, outlook: Outlook) -> Outlook:
     """Splits, labels and rows of the data. Raises DataError where the folder holds no dataset."""
+    if is_tables(params):
+        from xpipe.stages.read.tables import outlook as tables
+
+        return tables.foresee(params, outlook)
     if params.if_missing == "synthesize" and not has_files(params):
         return _foresee_stand_in(params, outlook)
     layout = layout_of(params, {})
@@ -90,6 +94,10 @@ def _header(path: str, kind: str) -> TextSource | None:
 
 def estimate(params: DataParams, inputs: dict[str, Artifact]) -> Estimate:
     """Rows from the headers. Memory from the bytes of a part, or of a whole file where the format has no ranges."""
+    if is_tables(params):
+        from xpipe.stages.read.tables import outlook as tables
+
+        return tables.estimate(params)
     from xpipe.formats.matrix_formats import matrix_format_of
 
     layout = layout_of(params, inputs)
@@ -111,6 +119,10 @@ def estimate(params: DataParams, inputs: dict[str, Artifact]) -> Estimate:
 
 def preflight(params: DataParams, outlook: Outlook) -> list[XpipeError]:
     """What must fail while the data is read."""
+    if is_tables(params):
+        from xpipe.stages.read.tables import outlook as tables
+
+        return tables.preflight(params, outlook)
     problems = _name_problem(params)
     if params.if_missing == "synthesize" and not has_files(params):
         return problems
