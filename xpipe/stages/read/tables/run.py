@@ -84,6 +84,7 @@ def artifacts_of(
         entries = [entry for entry in written if entry.path.startswith(f"{name}/")]
         if entries:
             found[name] = (entries, {"rows": rows, "part_rows": params.part_rows, "file_rows": in_files})
+    found["texts"][1]["with_texts"] = bool(sources.train.text)
     found["names"] = ([entry for entry in written if entry.path.startswith("names/")], {})
     return found
 
