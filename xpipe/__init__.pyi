@@ -13,6 +13,7 @@ from . import heads as heads
 from . import metrics as metrics
 from . import stages as stages
 from . import synth as synth
+from . import text as text
 from . import trees as trees
 
 __version__: str
