@@ -12,7 +12,24 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-WORDS = "flour water salt yeast tomato pea onion leek rice lentil oil oven pan minutes sl\u00f8w quick \u00c4pfel na\u00efve".split()
+WORDS = [
+    "flour",
+    "water",
+    "salt",
+    "yeast",
+    "tomato",
+    "pea",
+    "onion",
+    "leek",
+    "rice",
+    "oil",
+    "oven",
+    "pan",
+    "sl\u00f8w",
+    "quick",
+    "\u00c4pfel",
+    "na\u00efve",
+]
 TAGS = ["bread", "soup", "salad", "quick", "vegan"]
 SCHEMA = pa.schema(
     [

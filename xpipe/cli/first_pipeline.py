@@ -36,7 +36,12 @@ class Looked:
     def told(self) -> Iterator[str]:
         """What was found, one line per column."""
         guess = self.guess
-        roles = (("id", guess.id), *(("text", text) for text in guess.text), ("labels", guess.labels), ("group", guess.group))
+        roles = (
+            ("id", guess.id),
+            *(("text", text) for text in guess.text),
+            ("labels", guess.labels),
+            ("group", guess.group),
+        )
         for role, found in roles:
             if found is not None:
                 yield f"{role}: {found.column} ({found.reason})"
@@ -144,7 +149,8 @@ def _stage_lines(looked: Looked) -> Iterator[str]:
     guess = looked.guess
     few = looked.complete and looked.rows < SMALL
     why = f"the table has {looked.rows:,} rows: rare words may matter" if few else "words of fewer rows are left out"
-    yield f"vectorize: {{min_df: {1 if few else 3}, max_df: 0.5, sublinear: true}}  # {why}; words of over half of them too"
+    options = f"{{min_df: {1 if few else 3}, max_df: 0.5, sublinear: true}}"
+    yield f"vectorize: {options}  # {why}; words of over half of them too"
     grouped = guess.labels is None
     if grouped:
         yield "assign: {method: auto}  # which rows of a group own its labels"

@@ -66,7 +66,12 @@ def write_dataset_part(
         Rows, bytes and SHA-256 of the file.
     """
     widths = {"n_features": str(n_features), "n_labels": str(n_labels)}
-    columns = [pa.array(samples, pa.int64()), *lists_of_rows(features), *lists_of_rows(labels), *(beside or {}).values()]
+    columns = [
+        pa.array(samples, pa.int64()),
+        *lists_of_rows(features),
+        *lists_of_rows(labels),
+        *(beside or {}).values(),
+    ]
     schema = [*DATASET_COLUMNS, *((name, column.type) for name, column in (beside or {}).items())]
     return write_table(path, schema, columns, widths, row_group)
 

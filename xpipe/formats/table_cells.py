@@ -79,7 +79,9 @@ def labels_cell(value: Any, separator: str | None) -> list[str]:
         return _names(value, "label")
     if separator is not None:
         if type(value) not in (str, int):
-            raise WrongCell(f"{shown(value)} is {kind_of(value)}, not labels", f"write labels with {separator!r} between")
+            raise WrongCell(
+                f"{shown(value)} is {kind_of(value)}, not labels", f"write labels with {separator!r} between"
+            )
         if not str(value).strip():
             return []
         return _names(str(value).split(separator), "label")
@@ -137,7 +139,7 @@ def _names(values: list[Any], what: str) -> list[str]:
 
 def _json_list(text: str) -> list[Any]:
     """The list that a text holds in JSON. Raises WrongCell where it holds none."""
-    fix = "give data.separator, such as \";\"; or write a list in JSON: [\"a\", \"b\"]"
+    fix = 'give data.separator, such as ";"; or write a list in JSON: ["a", "b"]'
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from xpipe.errors import DataError
 from xpipe.formats.blocks import LONGEST_LINE
@@ -63,7 +64,7 @@ def _records(file: TableFile, first: int, rows: list[list[str]], lines: list[int
     return Records(file.path, first, lines, columns or {"": [None] * len(rows)})
 
 
-def _reader(file: TableFile, delimiter: str | None):  # type: ignore[no-untyped-def]  # the type of csv readers is private
+def _reader(file: TableFile, delimiter: str | None) -> Any:  # the type of csv readers is private
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # documents are longer than its default
     return csv.reader(lines_of_table(file), delimiter=delimiter or DELIMITERS[file.kind], strict=True)
 
@@ -103,7 +104,8 @@ def check_delimiter(file: TableFile, header: list[str], wanted: list[str], given
 def _wrong_count(file: TableFile, line: int, wanted: int, row: list[str]) -> DataError:
     """The error of a row with too many or too few fields."""
     many = len(row) > wanted
-    where = f"{file.path}:{line}, " + (f"field {wanted + 1}: {row[wanted][:LONGEST_SHOWN]!r}" if many else f"after {row[-1][:LONGEST_SHOWN]!r}")
+    place = f"field {wanted + 1}: {row[wanted][:LONGEST_SHOWN]!r}" if many else f"after {row[-1][:LONGEST_SHOWN]!r}"
+    where = f"{file.path}:{line}, {place}"
     return DataError(
         f"a row with too {'many' if many else 'few'} fields: {len(row)} where the header has {wanted}", where=where,
         why="a field that contains the delimiter must be quoted" if many else "a field is missing, or a quote is open",
@@ -117,4 +119,4 @@ def _broken(file: TableFile, line: int, error: Exception) -> DataError:
     what = "a quoted field without its end" if "unexpected end" in text else "a row that is not CSV"
     if "new-line character seen" in text:
         text = "a carriage return stands inside a field without quotes; lines must end in \\n or \\r\\n"
-    return DataError(what, where=f"{file.path}:{line}", why=text, fix="quotes inside quotes are written twice: \"\"")
+    return DataError(what, where=f"{file.path}:{line}", why=text, fix='quotes inside quotes are written twice: ""')

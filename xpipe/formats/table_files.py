@@ -47,7 +47,7 @@ def table_file(path: str) -> TableFile:
         near = did_you_mean("." + ending, list(KINDS))
         raise DataError(
             "not a table by its ending", where=path,
-            why=f"tables end in {ENDINGS}" + (f"; {near}" if near else ""), fix="rename it, or export it as one of these",
+            why=f"tables end in {ENDINGS}" + (f"; {near}" if near else ""), fix="export it as one of these",
         )  # fmt: skip
     return found
 
@@ -156,6 +156,6 @@ def _in_folder(folder: str, what: str) -> list[TableFile]:
     if len(kinds) > 1:
         raise DataError(
             f"{what}: the folder holds tables of several kinds: {', '.join(kinds)}", where=folder,
-            why="they may hold the same rows", fix=f"name the files by a pattern: {files.join(folder, '*.' + kinds[0])}",
+            why="they may hold the same rows", fix=f"name files by a pattern: {files.join(folder, '*.' + kinds[0])}",
         )  # fmt: skip
     return found

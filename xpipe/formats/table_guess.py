@@ -141,7 +141,12 @@ def facts_of(name: str, cells: list[Any]) -> ColumnFacts:
         found = _with_items(facts, cut, separator)
         # separators of lists cut a text into short names that come back in other rows
         short = sum(len(item.split()) <= 4 for own in cut for item in own) >= 0.9 * sum(map(len, cut))
-        if found.items >= 1.2 and short and found.distinct_items * 1.5 <= sum(map(len, cut)) and found.items > best.items:
+        if (
+            found.items >= 1.2
+            and short
+            and found.distinct_items * 1.5 <= sum(map(len, cut))
+            and found.items > best.items
+        ):
             best = found
     return best
 

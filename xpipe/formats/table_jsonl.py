@@ -13,7 +13,14 @@ from xpipe.formats.table_lines import lines_of_table
 from xpipe.formats.table_records import Records, check_columns
 
 LOOKED_AT = 100  # records whose keys are taken for the columns
-KINDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list", dict: "an object"}
+KINDS = {
+    str: "text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    list: "a list",
+    dict: "an object",
+}
 
 
 def column_names(file: TableFile, delimiter: str | None) -> dict[str, str]:

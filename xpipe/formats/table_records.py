@@ -80,9 +80,12 @@ def check_columns(path: str, have: Sequence[str], wanted: Sequence[str], setting
         if count == 1:
             continue
         if count > 1:
-            raise DataError(f"the column {name!r} is there {count} times", where=path, why="which one is meant is not guessed")
+            raise DataError(
+                f"the column {name!r} is there {count} times", where=path, why="which one is meant is not guessed"
+            )
         near = did_you_mean(name, have, cutoff=0.5, plain=str.lower)
-        listed = ", ".join(list(have)[:MOST_NAMES]) + (f" and {len(have) - MOST_NAMES} more" if len(have) > MOST_NAMES else "")
+        more = f" and {len(have) - MOST_NAMES} more" if len(have) > MOST_NAMES else ""
+        listed = ", ".join(list(have)[:MOST_NAMES]) + more
         raise DataError(
             f"there is no column {name!r}" + (f", which {setting} names" if setting else ""), where=path,
             why=f"it has {listed}" + (f"; {near}" if near else ""), fix="correct the name in the section `data`",

@@ -192,7 +192,7 @@ def _convert(records: Records, column: str, cell: Callable[[Any], Any]) -> list[
     found: list[Any] = []
     try:
         for value in records.columns[column]:
-            found.append(cell(value))  # noqa: PERF401  # the number found so far is the row of a wrong cell
+            found.append(cell(value))  # the number found so far is the row of a wrong cell
     except cells.WrongCell as error:
         raise DataError(str(error), where=records.place(len(found), column), fix=error.fix) from None
     return found

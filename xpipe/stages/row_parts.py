@@ -34,7 +34,12 @@ def write_rows(folder: str, artifact: str, split: str, index: int, table: pa.Tab
     """Write one part below a stage's folder. The same rows give the same bytes."""
     sink = pa.BufferOutputStream()
     pq.write_table(
-        table, sink, row_group_size=max(1, table.num_rows), compression="zstd", use_dictionary=False, write_page_checksum=True
+        table,
+        sink,
+        row_group_size=max(1, table.num_rows),
+        compression="zstd",
+        use_dictionary=False,
+        write_page_checksum=True,
     )
     return write_entry(folder, rows_path(artifact, split, index), sink.getvalue(), split=split, rows=table.num_rows)
 

@@ -2,8 +2,9 @@
 
 Holds no texts (`vectorizer`) and no files of tables.
 
-A number is divided by the largest absolute value of the training rows, so that it weighs no more than a word. A category
-is one feature per value of the training rows. A missing cell is a feature of its own, where training rows have some.
+A number is divided by the largest absolute value of the training rows, so that it weighs no more than a word. A
+category is one feature per value of the training rows. A missing cell is a feature of its own, where
+training rows have some.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class TableVectorizer:
 
     @classmethod
     def load(cls, folder: str) -> TableVectorizer:
-        """The vectorizer that `save` wrote to a folder, or that stage vectorize made. Raises DataError where it is damaged."""
+        """The vectorizer that `save` or stage vectorize wrote to a folder. Raises DataError where it is damaged."""
         content = read_json(files.join(folder, COLUMNS_FILE), ColumnsContent, fix="vectorize again")
         texts = Vectorizer.load(folder) if files.exists(files.join(folder, TEXTS_FILE)) else None
         return cls(texts, ColumnFeatures.from_json(content))

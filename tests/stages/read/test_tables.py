@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,11 @@ def test_rows_keep_id_group_text_and_number(reference):
     assert table.column("sample").to_pylist() == list(range(50))
     assert table.column("id").to_pylist() == [row["sku"] for row in TRAIN]
     assert table.column("group").to_pylist() == [[row["brand"]] for row in TRAIN]
-    texts = [text for part in range(4) for text in open_rows(MatrixRef(folder, "texts"), "train").part(part)["text"].to_pylist()]
+    texts = [
+        text
+        for part in range(4)
+        for text in open_rows(MatrixRef(folder, "texts"), "train").part(part)["text"].to_pylist()
+    ]
     assert texts == ["\n".join(filter(None, [row["title"], row["description"]])) for row in TRAIN]
     names = json.loads(Path(f"{folder}/names/labels.json").read_text())
     Y = load_matrix(MatrixRef(folder, "labels"))
@@ -111,8 +116,8 @@ def test_labels_of_groups_in_a_table_beside(tmp_path):
         own = {labels[label] for label in Y2[groups.index(row["brand"])].indices}
         assert set(row["tags"]) <= own
     held_out = open_matrix(MatrixRef(folder, "held_out_labels"), "test").load()
-    assert [[labels[label] for label in held_out.indices[start:stop]]
-            for start, stop in zip(held_out.indptr, held_out.indptr[1:], strict=False)] == [row["tags"] for row in TEST]  # fmt: skip
+    own = [held_out.indices[start:stop] for start, stop in pairwise(held_out.indptr)]
+    assert [[labels[label] for label in row] for row in own] == [row["tags"] for row in TEST]
 
 
 def test_several_groups_per_row_stay_together(tmp_path):
@@ -134,7 +139,13 @@ def test_names_of_labels(tmp_path):
     data = {"train": str(tmp_path / "train.csv"), "label_names": str(tmp_path / "names.csv")}
     folder, _ = stored(run_pipeline(table_pipeline(tmp_path, data)))
     assert json.loads(Path(f"{folder}/names/labels.json").read_text()) == ["Brot", "quick", "salad", "Suppe", "vegan"]
-    assert json.loads(Path(f"{folder}/names/label_keys.json").read_text()) == ["bread", "quick", "salad", "soup", "vegan"]
+    assert json.loads(Path(f"{folder}/names/label_keys.json").read_text()) == [
+        "bread",
+        "quick",
+        "salad",
+        "soup",
+        "vegan",
+    ]
 
 
 def test_texts_by_line_with_a_matrix_of_labels(tmp_path):
@@ -159,7 +170,9 @@ def test_what_must_fail_is_told_before_the_run(tmp_path):
     with pytest.raises(ConfigError, match="texts need the section `vectorize`"):
         run_pipeline(table_pipeline(tmp_path, {"train": train}, "emit: {}"))
     with pytest.raises(ConfigError, match="the data has train"):
-        run_pipeline(table_pipeline(tmp_path, {"train": train}, "vectorize: {}", "emit: {}", "train: {tree: {}}", "evaluate: {}"))
+        run_pipeline(
+            table_pipeline(tmp_path, {"train": train}, "vectorize: {}", "emit: {}", "train: {tree: {}}", "evaluate: {}")
+        )
     data = {"train": train, "group": None}
     with pytest.raises(ConfigError, match="rule given needs `file`"):
         run_pipeline(table_pipeline(tmp_path, data, "vectorize: {}", "group: {rule: given}", "emit: {}"))

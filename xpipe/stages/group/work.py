@@ -26,7 +26,8 @@ from xpipe.stages.matrices import MatrixRef, load_matrix, open_matrix, write_mat
 class Grouping:
     """What the groups are made of.
 
-    features: None unless the rule is kmeans. groups: those of a table, where they are the rule. file_rows: rows of the training file, dropped ones included. part_rows: of
+    features: None unless the rule is kmeans. groups: those of a table, where they are the rule.
+    file_rows: rows of the training file, dropped ones included. part_rows: of
     one part of the group labels. cuts: rows of each part of the membership, which are those of the labels.
     """
 

@@ -40,7 +40,7 @@ class DataParams(Params):
     on_bad_row: OnBadRow = ReadOptions.on_bad_row
     part_rows: int = Field(default=4096, ge=1)  # rows of one stored part; parts never depend on workers or chunks
     hide_labels: float = Field(default=0.0, ge=0, lt=1)  # share of all labels taken out of every split, always the same
-    train: str | list[str] | None = None  # tables instead of `dir`: a file, a folder, a glob or URL, or several of these
+    train: str | list[str] | None = None  # tables instead of `dir`: a file, folder, glob or URL, or several
     test: str | list[str] | None = None  # tables of the test rows, with the same columns
     dev: str | list[str] | None = None
     holdout: float | None = Field(default=None, gt=0, lt=1)  # instead of `test`: a share of the rows; groups stay whole
@@ -62,7 +62,8 @@ class DataParams(Params):
         if self.train is None:
             given = [key for key in TABLE_KEYS if getattr(self, key) is not None]
             if given and (self.dir is not None or self.name is not None):
-                raise ValueError(f"`{given[0]}` is for tables: give `train` instead of `{'dir' if self.dir else 'name'}`")
+                other = "dir" if self.dir else "name"
+                raise ValueError(f"`{given[0]}` is for tables: give `train` instead of `{other}`")
             if given:
                 raise ValueError(f"`train` must be given: `{given[0]}` is for tables")
             return self
@@ -102,7 +103,8 @@ def table_problems(params: DataParams) -> list[str]:
     """What is wrong with a section that names tables."""
     other = [key for key in FILE_KEYS if key in params.model_fields_set and getattr(params, key) is not None]
     forms = "`train` names tables, `dir` a folder of files: one of them must go"
-    problems = [forms if key == "dir" else f"`{key}` is for files of `dir`, not for tables: leave it out" for key in other]
+    foreign = "is for files of `dir`, not for tables: leave it out"
+    problems = [forms if key == "dir" else f"`{key}` {foreign}" for key in other]
     if not params.text and not params.columns:
         problems.append("`text` must name the column of texts (or `columns` those of other features)")
     if params.group_labels is not None and params.group is None:

@@ -18,7 +18,7 @@ class VectorizeParams(Params):
     people have them: words of one or two rows teach nothing, and those of half of all rows tell nothing apart.
     """
 
-    min_df: int | float = Field(default=3, ge=0)  # words of fewer rows are left out; a whole number counts, 0.1 is a share
+    min_df: int | float = Field(default=3, ge=0)  # words of fewer rows are left out: 3 rows, or 0.01 of all
     max_df: int | float = Field(default=0.5, ge=0)  # words of more rows are left out
     max_features: int | None = Field(default=None, ge=1)  # at most so many words: the most frequent ones
     ngrams: tuple[int, int] = (1, 1)  # fewest and most words of a term

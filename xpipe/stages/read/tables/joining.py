@@ -125,7 +125,8 @@ def join_tables(folder: str, unit: Unit, shared: Staged) -> Finished[Joined]:
     if given:
         assert groups is not None
         entries += _write_group_labels(folder, shared, [given[group][0] for group in groups], keys)
-    joined = Joined(rows, len(keys), None if groups is None else len(groups), len(unnamed), unnamed[0] if unnamed else "")
+    n_groups = None if groups is None else len(groups)
+    joined = Joined(rows, len(keys), n_groups, len(unnamed), unnamed[0] if unnamed else "")
     return Finished(tuple(entries), joined)
 
 
@@ -224,7 +225,7 @@ def _check_groups(folder: str, shared: Staged, given: dict[str, tuple[list[str],
         raise DataError(
             f"the group {cells.shown(group)} has no labels",
             where=place_of_row(each.file, sources.train, each.first_in_file + row, sources.train.group),
-            why=f"{sources.group_labels.path} has no row for it", fix="add the row; rows in no group have an empty cell",
+            why=f"{sources.group_labels.path} has no row for it", fix="add the row, or leave the cell empty",
         )  # fmt: skip
     unknown = set(given) - _names_in(folder, shared, "groups")
     if unknown:

@@ -1,4 +1,7 @@
-"""Stage read for tables: stage the rows of every file, look at all of them together, write parts. Orchestration only."""
+"""Stage read for tables: stage the rows of every file, look at all of them together, write parts.
+
+Orchestration only: `staging`, `joining` and `work` run at workers.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ def run(context: Context[DataParams]) -> Produced:
     (joined,) = context.map("join", joining.join_tables, [Unit("join", 0)], staged)
     facts = joined.result
     if facts.unnamed:
-        context.warn(f"{facts.unnamed:,} labels have no name in data.label_names and are shown as they are, for example {facts.example!r}")
+        context.warn(
+            f"{facts.unnamed:,} labels have no name in data.label_names and are shown as they are, "
+            f"for example {facts.example!r}"
+        )
     rows = {split: facts.rows[split] for split in ("train", *sources.held_out_names)}
     units = [part for split, count in rows.items() for part in work.parts_of(split, count, context.params.part_rows)]
     shared = work.Tables(staged, facts, state_of(context.sources))

@@ -93,7 +93,8 @@ def sources_of(params: DataParams) -> Sources:
         tuple(splits),
         columns_of(params, None) if params.group_labels else all_columns,
         all_columns,
-        *(beside[key][0] if key in beside else None for key in ("group_labels", "label_names")),
+        group_labels=beside["group_labels"][0] if "group_labels" in beside else None,
+        label_names=beside["label_names"][0] if "label_names" in beside else None,
         holdout=params.holdout,
     )
 
@@ -143,7 +144,7 @@ def _raw_sources(params: DataParams) -> Sources:
         matrix = files.join(layout.folder, str(found.labels))
         splits.append(SplitSource(split, (TableFile(path, "lines", compression),), matrix))
     if not splits or splits[0].split != "train":
-        raise DataError("the data has no training rows", where=layout.folder, fix="name the texts of training X.trn.txt")
+        raise DataError("the data has no training rows", where=layout.folder, fix="name the training texts X.trn.txt")
     names = files.join(layout.folder, layout.label_names) if layout.label_names else None
     columns = TableColumns(text=(TEXT,))
     return Sources(tuple(splits), columns, columns, names=names)

@@ -43,7 +43,9 @@ def hold_out(n_rows: int, membership: sp.csr_matrix | None, share: float, seed: 
 def _blocks(membership: sp.csr_matrix) -> np.ndarray:
     """For each row the number of its block: rows that groups connect. Blocks are numbered by their first rows."""
     n_rows, n_groups = membership.shape
-    edges = sp.bmat([[None, membership], [membership.T, None]], format="csr") if n_groups else sp.csr_matrix((n_rows, n_rows))
+    if not n_groups:
+        return np.arange(n_rows)
+    edges = sp.bmat([[None, membership], [membership.T, None]], format="csr")
     _, found = connected_components(edges, directed=False)
     _, first, numbers = np.unique(found[:n_rows], return_index=True, return_inverse=True)
     order = np.argsort(np.argsort(first, kind="stable"), kind="stable")

@@ -144,7 +144,8 @@ def hash_ids(ids: pa.Array) -> np.ndarray:
 def _write(folder: str, path: str, rows: TableRows) -> FileEntry:
     """Write staged rows."""
     columns: dict[str, pa.Array] = {TEXT: rows.texts}
-    columns |= {name: array for name, array in ((ID, rows.ids), (LABELS, rows.labels), (GROUPS, rows.groups)) if array is not None}
+    named = {ID: rows.ids, LABELS: rows.labels, GROUPS: rows.groups}
+    columns |= {name: array for name, array in named.items() if array is not None}
     columns |= {NUMBER + name: array for name, array in rows.numbers.items()}
     columns |= {CATEGORY + name: array for name, array in rows.categories.items()}
     batch = pa.record_batch(columns)
@@ -161,7 +162,8 @@ def read_staged(folder: str, path: str, columns: Sequence[str] | None = None) ->
         source = pa.memory_map(full) if files.is_local(full) else pa.BufferReader(files.read_bytes(full))
         table = pa.ipc.open_file(source).read_all()
     except (pa.ArrowException, OSError) as error:
-        raise DataError("staged rows cannot be read", where=full, why=str(error), fix="give the same command again") from error
+        fix = "give the same command again"
+        raise DataError("staged rows cannot be read", where=full, why=str(error), fix=fix) from error
     return table if columns is None else table.select([name for name in columns if name in table.schema.names])
 
 
