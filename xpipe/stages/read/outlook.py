@@ -223,5 +223,7 @@ def split_problem(section: str, split: str, outlook: Outlook, *, grouped_train: 
     others = [f"{section}.split={name}" for name in have if name != "train" or section == "verify"]
     choose = f", or choose another split: {' or '.join(others)}" if others else ""
     what = f"there is no split {split!r} with labels to {section}" + (" on" if section == "evaluate" else "")
-    fix = f"put {split}.txt beside the training file{choose}, or leave the section `{section}` out"
+    tables = getattr(outlook.sections.get("data"), "train", None) is not None
+    add = f"name its rows: data.{split} or data.holdout" if tables else f"put {split}.txt beside the training file"
+    fix = f"{add}{choose}, or leave the section `{section}` out"
     return [ConfigError(what, where=f"{section}.split", why=f"the data has {known}", fix=fix)]

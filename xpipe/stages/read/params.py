@@ -101,7 +101,8 @@ FILE_KEYS = (
 
 def table_problems(params: DataParams) -> list[str]:
     """What is wrong with a section that names tables."""
-    other = [key for key in FILE_KEYS if key in params.model_fields_set and getattr(params, key) is not None]
+    fields = type(params).model_fields
+    other = [key for key in FILE_KEYS if getattr(params, key) != fields[key].default]
     forms = "`train` names tables, `dir` a folder of files: one of them must go"
     foreign = "is for files of `dir`, not for tables: leave it out"
     problems = [forms if key == "dir" else f"`{key}` {foreign}" for key in other]
