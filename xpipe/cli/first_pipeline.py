@@ -89,7 +89,7 @@ def _delimiter(file: TableFile) -> str | None:
 
 def write_pipeline(looked: Looked, out: str | None) -> str:
     """Write the pipeline file; returns its path. Raises ConfigError where a file is there already."""
-    stem = files.basename(looked.files[0].path if len(looked.files) == 1 else looked.table).partition(".")[0]
+    stem = files.basename(out or (looked.files[0].path if len(looked.files) == 1 else looked.table)).partition(".")[0]
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._") or "table"
     path = out or f"{name}.yaml"
     text = "".join(f"{line}\n" for line in _lines(looked, name))

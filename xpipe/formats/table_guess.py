@@ -19,6 +19,8 @@ LABEL_WORDS = ("labels", "label", "tags", "tag", "topics", "topic", "categories"
                "keywords", "genres", "genre", "codes", "subjects", "concepts", "skills")  # fmt: skip
 GROUP_WORDS = ("group", "brand", "series", "page", "patient", "author", "customer", "vendor", "seller", "user",
                "document", "thread", "session", "company", "site", "publisher", "parent")  # fmt: skip
+TEXT_WORDS = ("title", "name", "headline", "subject", "description", "text", "body", "abstract", "summary", "content",
+              "comment", "note", "message", "review")  # fmt: skip
 TEXT_WORDS_A_ROW = 2.5  # a column of texts has at least so many words per cell
 MOST_CATEGORIES = 50
 WORD = re.compile(r"\w\w+")
@@ -106,7 +108,7 @@ def guess_columns(columns: Mapping[str, Sequence[Any]]) -> TableGuess:
     rest = [each for each in rest if each is not own_id]
     group = _group(rest)
     rest = [each for each in rest if each is not group]
-    text = [each for each in rest if each.kind == "text" and each.words >= TEXT_WORDS_A_ROW and each.repeats < 3]
+    text = [each for each in rest if each.kind == "text" and each.words >= _least_words(each) and each.repeats < 3]
     rest = [each for each in rest if each not in text]
     numbers = [each for each in rest if each.kind == "number" and each.distinct > 2]
     few = [each for each in rest if each not in numbers and each.kind in ("text", "number")]
@@ -203,10 +205,15 @@ def _labels(facts: list[ColumnFacts]) -> ColumnFacts | None:
     return _with_items(single[0], [[str(index)] for index in range(single[0].distinct)], ";")
 
 
+def _least_words(facts: ColumnFacts) -> float:
+    """Words per row from which a column holds texts: fewer where its name says so."""
+    return 1.2 if _hint(facts.name, TEXT_WORDS) else TEXT_WORDS_A_ROW
+
+
 def _id(facts: list[ColumnFacts]) -> ColumnFacts | None:
     """The column of ids: every value there, and another one in every row."""
     unique = [each for each in facts if each.n and each.distinct == each.filled == each.n and each.longest <= 100]
-    unique = [each for each in unique if each.kind in ("text", "number") and each.words < TEXT_WORDS_A_ROW]
+    unique = [each for each in unique if each.kind in ("text", "number") and each.words < _least_words(each)]
     return next((each for each in unique if _hint(each.name, ID_WORDS)), unique[0] if unique else None)
 
 
