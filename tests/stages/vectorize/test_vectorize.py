@@ -1,4 +1,4 @@
-"""Stage vectorize in pipelines: the rows of scikit-learn, further columns, the same bytes from all files, ids to the end."""
+"""Stage vectorize in pipelines: rows as scikit-learn makes them, further columns, the same bytes from any files, ids."""
 
 from __future__ import annotations
 
