@@ -88,7 +88,7 @@ def write_rows(terms, counts, lengths, column_of, weighting, marks, indices, val
             pages = marks.pages[top]
             marks.pages[top] = ZERO
             while pages != ZERO:
-                page = (top << SIX) + trailing_zeros(pages)
+                page = (top << SIX) + trailing_zeros(pages)  # type: ignore[call-arg]
                 pages &= pages - ONE
                 words = marks.words[page]
                 marks.words[page] = ZERO

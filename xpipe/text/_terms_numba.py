@@ -114,7 +114,7 @@ def find_words(table, rules, state, words, n_words, frozen, found):
             if term < 0:
                 return -1
         if term < 0 or term >= rules.n_stop:
-            found[n_found] = term
+            found[np.uintp(n_found)] = term
             n_found += 1
     return n_found
 
@@ -143,13 +143,14 @@ def note(terms, n, last, row, base, entries, number):
         term = terms[i]
         if term < 0:
             continue
-        seen = last[term]
+        seen = last[np.uintp(term)]
         if seen >= row:
-            entries.counts[seen - base] += 1
+            entries.counts[np.uintp(seen - base)] += 1
         else:
-            last[term] = number
-            entries.terms[number - base] = term
-            entries.counts[number - base] = 1
+            entry = np.uintp(number - base)
+            last[np.uintp(term)] = number
+            entries.terms[entry] = term
+            entries.counts[entry] = 1
             number += 1
     return number
 
@@ -187,10 +188,10 @@ def count_texts(text, offsets, rules, table, state, words, found, grams, last, e
             state[TEXT] = i
             return status
         if not frozen:
-            for entry in range(row, number):
-                term = entries.terms[entry - base]
+            for entry in range(row - base, number - base):
+                term = np.uintp(entries.terms[np.uintp(entry)])
                 table.n_texts[term] += 1
-                table.n_uses[term] += entries.counts[entry - base]
+                table.n_uses[term] += entries.counts[np.uintp(entry)]
         entries.lengths[i] = number - row
         state[ENTRY] = number
     state[TEXT] = len(offsets) - 1

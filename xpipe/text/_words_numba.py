@@ -1,8 +1,8 @@
 """Kernels that cut one text into words: lower case, 64 bytes per step, code points where a byte is not ASCII.
 
-They hold no terms and no counts. A word is a run of two or more word characters, as `\\b\\w\\w+\\b` finds it. It is handed
-on as 8-byte numbers, its first byte lowest, filled up with zeros: no word character is a zero byte, so two words are
-equal exactly if their numbers are.
+They hold no terms and no counts. A word is a run of two or more word characters, as `\\b\\w\\w+\\b` finds it. It is
+handed on as 8-byte numbers, its first byte lowest, filled up with zeros: no word character is a zero byte, so two words
+are equal exactly if their numbers are.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -91,11 +91,12 @@ def load(array, position):
 @jit
 def lower_ascii(text, start, length, lowercase, lowered):
     """Copy a text into the scratch space, its ASCII letters in lower case, with zeros behind it."""
-    difference = np.uint8(32) if lowercase else np.uint8(0)
+    difference = np.uint8(32 if lowercase else 0)
+    source, target = text[start : start + length], lowered[:length]  # without offsets the loop runs in vector lanes
     for i in range(length):
-        byte = text[start + i]
-        upper = np.uint8(byte - np.uint8(65)) < np.uint8(26)
-        lowered[i] = byte + (difference if upper else np.uint8(0))
+        byte = source[i]
+        upper = np.uint8(np.uint8(byte - np.uint8(65)) < np.uint8(26))
+        target[i] = byte + np.uint8(upper * difference)
     lowered[length : length + PADDING] = 0
 
 
@@ -107,22 +108,22 @@ def pack(source, start, length, n_packed, packed):
     seen = ZERO
     while rest > 8:
         number = load(source, p)
-        packed[n_packed] = number
+        packed[np.uintp(n_packed)] = number
         seen |= number
         n_packed += 1
         p += 8
         rest -= 8
     number = load(source, p) & (~ZERO >> np.uint64(8 * (8 - rest)))
-    packed[n_packed] = number
+    packed[np.uintp(n_packed)] = number
     return n_packed + 1, seen | number
 
 
 @jit_inline
 def tag_of(packed, start, stop):
     """The tag of a word. That of a single number is found by a reversible function: no two of them are the same."""
-    tag = mix(packed[start] + GOLDEN)
+    tag = mix(packed[np.uintp(start)] + GOLDEN)
     for i in range(start + 1, stop):
-        tag = mix((tag ^ packed[i]) + GOLDEN)
+        tag = mix((tag ^ packed[np.uintp(i)]) + GOLDEN)
     return tag
 
 
@@ -211,7 +212,7 @@ def split_words(words, characters, length):
     inside = False
     before = ZERO  # whether the byte before this block is of a word
     for block in range(0, length + 1, BLOCK):  # a run that ends with the text has its edge at `length`
-        bits = word_bytes(text, block)
+        bits = word_bytes(text, block)  # type: ignore[call-arg, var-annotated]
         edges = bits ^ (bits << ONE | before)
         before = bits >> TOP_BIT
         while edges != ZERO:
@@ -230,8 +231,9 @@ def split_words(words, characters, length):
                 if status != OK:
                     return status, n_words
                 continue
-            tags[n_words] = tag_of(packed, first, n_packed)
-            places[n_words] = first
-            sizes[n_words] = n_packed - first
+            word = np.uintp(n_words)  # unsigned: numba then omits the test for negative indices
+            tags[word] = tag_of(packed, first, n_packed)
+            places[word] = first
+            sizes[word] = n_packed - first
             n_words += 1
     return OK, n_words

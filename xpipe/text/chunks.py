@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from xpipe.errors import DataError
 
-CHUNK_BYTES = 1 << 22
+CHUNK_BYTES = 1 << 21
 CHUNK_TEXTS = 1 << 13
 LONGEST_TEXT = 2**31 - 1  # bytes; entries of a text are numbered in int32
 FIX = "texts are a list, a numpy or Arrow array, or any other iterable of str"
@@ -93,7 +93,8 @@ def _slices(texts: np.ndarray) -> Iterator[str]:
 
 def _gathered(items: Iterable[Any]) -> Iterator[pa.Array]:
     """Single texts, gathered to arrays; arrays as they are."""
-    row, waiting, size = 0, [], 0
+    waiting: list[str] = []
+    row = size = 0
     for item in items:
         if isinstance(item, (pa.Array, pa.ChunkedArray)):
             if waiting:

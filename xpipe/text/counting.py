@@ -1,7 +1,7 @@
 """Counting the terms of texts in threads: each has a table and work space of its own, and tables are joined at the end.
 
-Holds no loop over bytes (`_words_numba`, `_terms_numba`) and no choice of terms (`vocabulary`). Terms have other numbers
-in other threads. Nobody outside sees them: what leaves is sorted by the bytes of the terms.
+Holds no loop over bytes (`_words_numba`, `_terms_numba`) and no choice of terms (`vocabulary`). A term has another
+number in each thread. Nobody outside sees them: what leaves is sorted by the bytes of the terms.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from xpipe.text._words_numba import CONTEXT, FULL, NOT_UTF8, OK, PADDING, Words
 from xpipe.text.characters import character_table
 from xpipe.text.chunks import TextChunk, text_chunks
 from xpipe.text.options import VectorizerOptions
+from xpipe.text.pages import copy_of, zeros
 from xpipe.text.term_table import TermTable, Written
 
 T = TypeVar("T")
@@ -45,7 +46,8 @@ class Counter:
     def __init__(self, number: int, table: TermTable, rules: Rules, frozen: bool):
         self.number, self.table, self.rules, self.frozen = number, table, rules, frozen
         self.last = np.zeros(0, dtype=np.int32)
-        self._make_space(0)
+        self.words = _make_words(0)
+        self.found, self.grams = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
         self.entries = Entries(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int32))
 
     def count(self, chunk: TextChunk, keep: bool) -> ChunkTerms:
@@ -56,9 +58,11 @@ class Counter:
         self._make_entries(chunk, chunk.n_bytes if keep else chunk.longest)
         self._run(chunk, state, keep)
         n_entries = int(state[ENTRY]) if keep else 0
-        terms, counts, lengths = (array[:n] for array, n in zip(self.entries, (n_entries, n_entries, chunk.n_texts)))
+        counts = self.entries.counts[:n_entries]
         kind = np.uint8 if counts.max(initial=0) <= 255 else np.int32
-        return ChunkTerms(self.number, terms.copy(), counts.astype(kind), lengths.copy())
+        lengths = self.entries.lengths[: chunk.n_texts].copy()
+        terms = copy_of(self.entries.terms[:n_entries], np.int32)
+        return ChunkTerms(self.number, terms, copy_of(counts, kind), lengths)
 
     def _run(self, chunk: TextChunk, state: np.ndarray, keep: bool) -> None:
         """Count all texts of a chunk. A text whose lower case needs Python's is counted in its lower case."""
@@ -95,15 +99,10 @@ class Counter:
         state[TEXT] = row + 1
 
     def _make_space(self, longest: int) -> None:
-        """Work space for texts of so many bytes: a word and what follows it have at least three of them."""
-        if longest == 0 or len(self.words.lowered) < longest + PADDING:
-            longest = 2 * longest
-            self.words = Words(
-                np.empty(longest + PADDING, np.uint8), np.empty(2 * longest + PADDING, np.uint8),
-                np.empty(longest + 8, np.uint64), np.empty(longest // 3 + 2, np.uint64),
-                np.empty(longest // 3 + 2, np.int64), np.empty(longest // 3 + 2, np.int64),
-            )  # fmt: skip
-            self.found, self.grams = (np.empty(longest // 3 + 2, np.int32) for _ in range(2))
+        """Work space for texts of so many bytes."""
+        if len(self.words.lowered) < longest + PADDING:
+            self.words = _make_words(2 * longest)
+            self.found, self.grams = (np.empty(len(self.words.tags), np.int32) for _ in range(2))
 
     def _make_entries(self, chunk: TextChunk, n_bytes: int) -> None:
         """Room for the entries of texts of so many bytes. What is not used takes no memory."""
@@ -114,10 +113,19 @@ class Counter:
                             where=f"rows from {chunk.first_row} on", fix="cut it into several")  # fmt: skip
         terms, counts, lengths = self.entries
         if len(terms) < n_entries:
-            terms, counts = np.empty(n_entries, np.int32), np.empty(n_entries, np.int32)
+            terms, counts = zeros(n_entries, np.int32), zeros(n_entries, np.int32)
         if len(lengths) < chunk.n_texts:
             lengths = np.empty(chunk.n_texts, np.int32)
         self.entries = Entries(terms, counts, lengths)
+
+
+def _make_words(longest: int) -> Words:
+    """Scratch space for texts of so many bytes. A word and what follows it have at least three of them."""
+    n_words = longest // 3 + 2
+    return Words(
+        zeros(longest + PADDING, np.uint8), zeros(2 * longest + PADDING, np.uint8), zeros(longest + 8, np.uint64),
+        zeros(n_words, np.uint64), zeros(n_words, np.int64), zeros(n_words, np.int64),
+    )  # fmt: skip
 
 
 def make_rules(options: VectorizerOptions) -> Rules:
@@ -196,7 +204,7 @@ def in_order(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterat
         try:
             for item in items:
                 running.append(pool.submit(work, item))
-                if len(running) > 2 * threads:
+                if len(running) > threads:
                     yield running.popleft().result()
             while running:
                 yield running.popleft().result()

@@ -24,5 +24,5 @@ thereupon these they thick thin third this those though three through throughout
 toward towards twelve twenty two un under until up upon us very via was we well were what whatever when whence
 whenever where whereafter whereas whereby wherein whereupon wherever whether which while whither who whoever whole
 whom whose why will with within without would yet you your yours yourself yourselves
-""".split()
+""".split()  # noqa: SIM905
 )

@@ -142,9 +142,9 @@ def _set(options: VectorizerOptions, name: str, value: object) -> None:
 def _checked_share(name: str, value: Any) -> int | float:
     """A number of texts, or a share of them."""
     if isinstance(value, Integral) and not isinstance(value, bool):
-        if value >= 1:
+        if int(value) >= 1:
             return int(value)
-    elif isinstance(value, Real) and not isinstance(value, bool) and 0 <= value <= 1:
+    elif isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) <= 1:
         return float(value)
     raise ConfigError(
         f"`{name}` must be a whole number from 1 on, or a share from 0.0 to 1.0, got {value!r}",
@@ -154,7 +154,7 @@ def _checked_share(name: str, value: Any) -> int | float:
 
 def _checked_count(name: str, value: Any, most: int) -> int:
     """A whole number from 1 to `most`."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or not 1 <= value <= most:
+    if not isinstance(value, Integral) or isinstance(value, bool) or not 1 <= int(value) <= most:
         raise ConfigError(f"`{name}` must be a whole number from 1 to {most:,}, got {value!r}")
     return int(value)
 

@@ -1,4 +1,4 @@
-"""A vectorizer in a folder: vocabulary.parquet (term, document_frequency, idf) and vectorizer.json, which is written last.
+"""A vectorizer in a folder: vocabulary.parquet (term, document_frequency, idf) and vectorizer.json, written last.
 
 Holds no pickle. Everything that is read is checked: types, ranges, the order of terms, the digest of the vocabulary,
 and whether each idf is that of its document frequency.

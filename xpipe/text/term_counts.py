@@ -21,6 +21,7 @@ from xpipe.text.term_table import TermTable, Written, sorted_order
 
 FORMAT = b"xpipe term counts 1"
 COLUMNS = [("term", pa.large_string()), ("document_frequency", pa.int64()), ("term_frequency", pa.int64())]
+WORD = r"[^\x00-/:-@\[-^`{-\x7f]{2,}"  # bytes: letters, digits, _, and all that is not ASCII
 FIX = "count the texts again with Vectorizer.count"
 
 
@@ -209,7 +210,7 @@ def checked_terms(column: pa.ChunkedArray, where: str) -> pa.LargeStringArray:
         raise _damaged(where, str(error)[:200]) from error
     if terms.null_count:
         raise _damaged(where, "a term is null")
-    words = pc.match_substring_regex(terms.cast(pa.large_binary()), r"^[^\x00-/:-@\[-^`{-\x7f]{2,}( [^\x00-/:-@\[-^`{-\x7f]{2,})*$")
+    words = pc.match_substring_regex(terms.cast(pa.large_binary()), rf"^{WORD}( {WORD})*$")
     if len(terms) and not pc.all(words).as_py():
         raise _damaged(where, "a term is not made of words of two or more characters")
     if len(terms) > 1 and not pc.all(pc.less(terms.slice(0, len(terms) - 1), terms.slice(1))).as_py():

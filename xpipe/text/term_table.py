@@ -12,6 +12,7 @@ import numpy as np
 from xpipe.ground.sparse_rows import row_pointers
 from xpipe.text import _spelling_numba, _terms_numba
 from xpipe.text._terms_numba import N_NUMBERS, N_TERMS, Table
+from xpipe.text.pages import zeros
 
 FIRST_TERMS = 1 << 13
 NUMBERS_PER_TERM = 2  # 16 bytes
@@ -71,7 +72,7 @@ class TermTable:
         n_slots = 2 * (1 << (2 * n_terms - 1).bit_length())
         slots = old.slots
         if len(slots) < n_slots:
-            slots = np.zeros(n_slots, dtype=np.uint64)
+            slots = zeros(n_slots, np.uint64)
             _terms_numba.place_terms(old.slots, len(old.slots) // 2, slots)
         sizes = (n_terms, n_terms, n_terms, n_numbers, n_terms, n_terms)
         arrays = [_longer(array, size) for array, size in zip(old[1:], sizes, strict=True)]
@@ -97,9 +98,7 @@ class TermTable:
         largest = int(other.arrays.seconds[: other.n_terms][other.arrays.orders[: other.n_terms] == 1].max(initial=0))
         start = 0
         while start < other.n_terms:
-            start = _spelling_numba.take_table(
-                self.arrays, self.state, other.arrays, start, other.n_terms, places
-            )
+            start = _spelling_numba.take_table(self.arrays, self.state, other.arrays, start, other.n_terms, places)
             if start < other.n_terms:
                 self.grow(largest)
         return places
@@ -127,6 +126,6 @@ def _longer(array: np.ndarray, size: int) -> np.ndarray:
     """The array with zeros behind it, up to this size."""
     if len(array) >= size:
         return array
-    longer = np.zeros(size, dtype=array.dtype)
+    longer = zeros(size, array.dtype)
     longer[: len(array)] = array
     return longer

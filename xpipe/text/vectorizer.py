@@ -6,7 +6,7 @@ Holds no arithmetic: terms are counted in `counting`, chosen in `vocabulary`, we
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Unpack
+from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from xpipe.text.term_table import TermTable
 from xpipe.text.vocabulary import Vocabulary, choose_terms, find_columns, make_vocabulary
 from xpipe.text.weighting import weigh_terms
 
-Texts = Iterable[str] | Iterable[pa.Array] | np.ndarray | pa.Array | pa.ChunkedArray
+Texts: TypeAlias = "Iterable[str] | Iterable[pa.Array] | np.ndarray | pa.Array | pa.ChunkedArray"
 
 
 class Vectorizer:
@@ -35,8 +35,8 @@ class Vectorizer:
     Parameters
     ----------
     **options
-        Those of `VectorizerOptions`: min_df, max_df, max_features, ngrams, lowercase, sublinear, stop_words, norm, binary,
-        use_idf, smooth_idf. scikit-learn's names ngram_range and sublinear_tf are understood too.
+        Those of `VectorizerOptions`: min_df, max_df, max_features, ngrams, lowercase, sublinear, stop_words, norm,
+        binary, use_idf, smooth_idf. scikit-learn's names ngram_range and sublinear_tf are understood too.
 
     Raises
     ------
@@ -112,8 +112,9 @@ class Vectorizer:
         vocabulary = self._set(make_vocabulary(counts, chosen, self.options))
         column_of = np.full(counted.table.n_terms, -1, dtype=np.int32)
         column_of[terms[chosen]] = np.arange(len(chosen), dtype=np.int32)
-        columns = [column_of[places] for places in counted.places]
-        return self._rows(counted.chunks, columns, vocabulary, threads)
+        columns, chunks = [column_of[places] for places in counted.places], counted.chunks
+        del counted, counts  # the table is no longer needed
+        return self._rows(chunks, columns, vocabulary, threads)
 
     def transform(self, texts: Texts, *, threads: int | None = None) -> sp.csr_matrix:
         """The rows of texts. Terms that the vocabulary has not are left out.
@@ -252,7 +253,7 @@ class Vectorizer:
         return {**plain_options(self.options), "ngrams": self.options.ngrams}
 
     def save(self, folder: str) -> None:
-        """Write vocabulary.parquet (term, document_frequency, idf) and vectorizer.json. The same bytes for the same fit.
+        """Write vocabulary.parquet (term, document_frequency, idf) and vectorizer.json. The same fit, the same bytes.
 
         Parameters
         ----------

@@ -1,0 +1,293 @@
+"""How fast is xpipe.text.Vectorizer, and how much memory does it take, next to scikit-learn's TfidfVectorizer?
+
+    python benchmarks/vectorize.py [TABLE.parquet] [--column text]
+
+Vectorizes the texts of a Parquet table (by default those of EURLEX57K) with both, round by round, in one run, and
+says whether the goals hold: 8x its speed (20x is the aim), the same matrix to 1e-6, peak memory below a quarter of its.
+Then 1, 5 and 20 copies of the table are streamed, counted chunk by chunk, merged and transformed: the time per copy
+must not grow, and memory must stay below 1 GiB. Exit code 1 if a goal does not hold.
+
+Memory is measured in processes of their own: the peak of one that vectorizes, less the peak of one that imports the
+same modules and reads through the same file, batch by batch, without keeping a text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+TABLE = Path(__file__).parent.parent.parent / "shared" / "data" / "eurlex57k-text" / "train.parquet"
+OURS = {"sublinear": True, "min_df": 3, "max_df": 0.5}
+THEIRS = {"sublinear_tf": True, "min_df": 3, "max_df": 0.5}
+ROUNDS = 3
+THREADS = 2
+GOAL, AIM = 8, 20
+AGREEMENT = 1e-6
+MEMORY_GOAL = 0.25
+COPIES = (1, 5, 20)
+BATCH = 1000  # rows that are read at a time
+GROWTH = 1.3  # most that a copy may take of twenty, against a copy of five
+CEILING = 1 << 30
+
+
+def batches(path: str, column: str) -> Iterator[Any]:
+    """Arrow arrays of texts, a few rows at a time."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as table:
+        for batch in table.iter_batches(BATCH, columns=[column], use_threads=False):
+            yield batch.column(0)
+
+
+def read_arrow(path: str, column: str) -> Any:
+    import pyarrow as pa
+
+    return pa.chunked_array(list(batches(path, column)))
+
+
+def read_list(path: str, column: str) -> list[str]:
+    return [text for batch in batches(path, column) for text in batch.to_pylist()]
+
+
+def vectorize_ours(texts: Any) -> tuple[Any, Any]:
+    from xpipe.text import Vectorizer
+
+    vectorizer = Vectorizer(**OURS)
+    return vectorizer.fit_transform(texts, threads=THREADS), vectorizer
+
+
+def vectorize_theirs(texts: list[str]) -> tuple[Any, Any]:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(**THEIRS)
+    return vectorizer.fit_transform(texts), vectorizer
+
+
+def load_ours() -> None:
+    """Compile the kernels, or load them; make the table of characters."""
+    from xpipe.text import Vectorizer
+
+    Vectorizer(min_df=1).fit(["Some words: Übung"] * 2).transform(["words"])
+    vectorize_ours(["one word", "one egg", "one word", "word", "egg", "egg"])
+
+
+def load_theirs() -> None:
+    vectorize_theirs(["one word", "one egg", "one word", "word", "egg", "egg"])
+
+
+def peak() -> int:
+    """The largest resident size of this process so far, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def stream(path: str, column: str, copies: int) -> dict[str, float]:
+    """Seconds and peak memory of two passes over copies of the table."""
+    from xpipe.text import TermCounts, Vectorizer
+
+    load_ours()
+    start = time.perf_counter()
+    vectorizer = Vectorizer(**OURS)
+    counts = TermCounts.merge(vectorizer.count(batches(path, column), threads=THREADS) for _ in range(copies))
+    vectorizer.fit_counts(counts)
+    rows = entries = 0
+    for _ in range(copies):
+        for batch in batches(path, column):
+            found = vectorizer.transform(batch, threads=THREADS)
+            rows, entries = rows + found.shape[0], entries + found.nnz
+    return {"seconds": time.perf_counter() - start, "rows": rows, "entries": entries, "peak": peak()}
+
+
+def in_chunks(vectorizer: Any, path: str, column: str) -> None:
+    """Fit to the stream, then transform it; no rows are kept."""
+    vectorizer.fit(chunked(vectorizer, path, column))
+    for batch in batches(path, column):
+        vectorizer.transform(batch if "xpipe" in type(vectorizer).__module__ else batch.to_pylist())
+
+
+def chunked(vectorizer: Any, path: str, column: str) -> Iterator[Any]:
+    """The stream of texts as a vectorizer takes it: Arrow arrays, or str."""
+    found = batches(path, column)
+    return found if "xpipe" in type(vectorizer).__module__ else (text for batch in found for text in batch.to_pylist())
+
+
+def child(what: str, path: str, column: str) -> dict[str, float]:
+    """What a process of its own measures."""
+    if what.startswith("stream"):
+        return stream(path, column, int(what.removeprefix("stream ")))
+    who, _, act = what.partition(" ")
+    if who == "ours":
+        from xpipe.text import Vectorizer
+
+        load_ours()
+        vectorizer = Vectorizer(**OURS)
+    else:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        load_theirs()
+        vectorizer = TfidfVectorizer(**THEIRS)
+    kept: Any = None
+    if act == "read":
+        for _ in chunked(vectorizer, path, column):
+            pass
+    elif act == "list":
+        kept = vectorizer.fit_transform(read_list(path, column))
+    elif act == "matrix":
+        kept = vectorizer.fit_transform(chunked(vectorizer, path, column))
+    elif act == "chunks":
+        in_chunks(vectorizer, path, column)
+    return {"peak": peak(), "entries": 0 if kept is None else kept.nnz}
+
+
+def run_child(what: str, path: str, column: str) -> dict[str, float]:
+    command = [sys.executable, __file__, path, "--column", column, "--child", what]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+
+def seconds(act: Callable[[], Any]) -> tuple[float, Any]:
+    gc.collect()
+    start = time.perf_counter()
+    found = act()
+    return time.perf_counter() - start, found
+
+
+def apart(ours: tuple[Any, Any], theirs: tuple[Any, Any]) -> float:
+    """The largest difference of the matrices; infinite where terms or entries differ."""
+    (X, our_vectorizer), (Z, their_vectorizer) = ours, theirs
+    Z.sort_indices()
+    names = our_vectorizer.get_feature_names_out(), their_vectorizer.get_feature_names_out()
+    if X.shape != Z.shape or not np.array_equal(*names):
+        return np.inf
+    if not (np.array_equal(X.indptr, Z.indptr) and np.array_equal(X.indices, Z.indices)):
+        return np.inf
+    return float(np.abs(X.data - Z.data).max(initial=0))
+
+
+def compare_speed(console: Any, path: str, column: str) -> bool:
+    """Print the table of seconds; whether speed and agreement are as they should be."""
+    from rich.table import Table
+
+    texts, plain = read_arrow(path, column), read_list(path, column)
+    first, _ = seconds(load_ours)
+    megabytes = texts.nbytes / 1e6
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    console.print(
+        f"{len(plain):,} texts, {megabytes:.0f} MB; {OURS}; {THREADS} threads for xpipe; best of {ROUNDS} rounds; "
+        f"load of the machine before: {load:.1f}"
+    )
+    runs: dict[str, Callable[[], Any]] = {
+        "xpipe, Arrow array": lambda: vectorize_ours(texts),
+        "xpipe, list of str": lambda: vectorize_ours(plain),
+        "scikit-learn": lambda: vectorize_theirs(plain),
+    }
+    best, found = dict.fromkeys(runs, np.inf), {}
+    for _ in range(ROUNDS):  # round by round: other work on the machine then slows down all of them alike
+        for name, run in runs.items():
+            found.pop(name, None)
+            taken, found[name] = seconds(run)
+            best[name] = min(best[name], taken)
+    ours, _, theirs = runs
+    table = Table("vectorizer", "seconds", "MB/s", "against scikit-learn")
+    for name in runs:
+        table.add_row(
+            name, f"{best[name]:.2f}", f"{megabytes / best[name]:.0f}", f"{best[theirs] / best[name]:.1f}x faster"
+        )
+    console.print(table)
+    console.print(f"not counted above: loading the compiled kernels took {first:.1f} s in this process")
+    X, ratio = found[ours][0], best[theirs] / best[ours]
+    difference = max(apart(found[name], found[theirs]) for name in runs if name != theirs)
+    held = ratio >= GOAL and difference <= AGREEMENT
+    console.print(
+        f"speed: {ratio:.1f}x scikit-learn, goal {GOAL}x: {yes(ratio >= GOAL)}, aim {AIM}x: {yes(ratio >= AIM)}\n"
+        f"matrix: {X.shape[0]:,} x {X.shape[1]:,} with {X.nnz:,} entries, largest difference {difference:.1e}, goal "
+        f"{AGREEMENT:g}: {yes(difference <= AGREEMENT)}"
+    )
+    return held
+
+
+def compare_memory(console: Any, path: str, column: str) -> bool:
+    """Print the peaks; whether ours is small enough."""
+    from rich.table import Table
+
+    before = {who: run_child(f"{who} read", path, column)["peak"] for who in ("ours", "theirs")}
+    table = Table("what", "xpipe", "scikit-learn", "share", "goal", "holds")
+    held = True
+    cases = (
+        ("matrix; scikit-learn from a list of str", "matrix", "list"),
+        ("matrix, both from a stream of texts", "matrix", "matrix"),
+        ("fit to the stream, then rows chunk by chunk", "chunks", "chunks"),
+    )
+    for name, ours, theirs in cases:
+        ours_used, theirs_used = (
+            run_child(f"{who} {act}", path, column)["peak"] - before[who]
+            for who, act in (("ours", ours), ("theirs", theirs))
+        )
+        share = max(ours_used, 0) / theirs_used
+        held &= share < MEMORY_GOAL
+        table.add_row(
+            name, f"{ours_used / 1e6:.0f} MB", f"{theirs_used / 1e6:.0f} MB", f"{share:.2f}", f"below {MEMORY_GOAL:g}",
+            yes(share < MEMORY_GOAL),
+        )  # fmt: skip
+    read = " and ".join(f"{number / 1e6:.0f} MB" for number in before.values())
+    console.print(f"peak memory beyond processes that only import and read the texts ({read}):", table)
+    return held
+
+
+def compare_copies(console: Any, path: str, column: str) -> bool:
+    """Print time and memory of growing data; whether both are bounded as they should be."""
+    from rich.table import Table
+
+    found = {copies: run_child(f"stream {copies}", path, column) for copies in COPIES}
+    table = Table("copies", "texts", "entries", "seconds", "seconds per copy", "peak memory")
+    for copies, facts in found.items():
+        per_copy = facts["seconds"] / copies
+        table.add_row(
+            str(copies), f"{facts['rows']:,}", f"{facts['entries']:,}", f"{facts['seconds']:.1f}", f"{per_copy:.2f}",
+            f"{facts['peak'] / 1e6:.0f} MB",
+        )  # fmt: skip
+    console.print("streamed from the file in two passes, nothing holds all texts or all rows:", table)
+    growth = found[20]["seconds"] / 20 / (found[5]["seconds"] / 5)
+    largest = max(facts["peak"] for facts in found.values())
+    console.print(
+        f"a copy of twenty takes {growth:.2f} of a copy of five, goal at most {GROWTH:g}: {yes(growth <= GROWTH)}\n"
+        f"largest peak {largest / 2**20:.0f} MiB, goal below {CEILING / 2**20:.0f} MiB: {yes(largest < CEILING)}"
+    )
+    return growth <= GROWTH and largest < CEILING
+
+
+def yes(holds: bool) -> str:
+    return "yes" if holds else "NO"
+
+
+def main() -> int:
+    from rich.console import Console
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", nargs="?", default=str(TABLE), help="a Parquet table; default: EURLEX57K")
+    parser.add_argument("--column", default="text", help="the column with the texts")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        print(json.dumps(child(given.child, given.table, given.column)))
+        return 0
+    console = Console()
+    if not os.path.exists(given.table):
+        console.print(f"skipped: there is no {given.table}; name a Parquet table with a column of texts")
+        return 0
+    parts = (compare_speed, compare_memory, compare_copies)
+    held = [part(console, given.table, given.column) for part in parts]
+    return 0 if all(held) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+"""Arrays in pages of their own, which the system has back as soon as they are freed.
+
+Holds no other memory. `malloc` keeps what it is given back for later: tables that grow and chunks that wait would then
+count twice.
+"""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+SMALLEST = 1 << 16  # bytes; what is smaller may stay with malloc
+
+
+def zeros(size: int, kind: DTypeLike) -> np.ndarray:
+    """A one-dimensional array of zeros. Its pages take memory when they are written."""
+    n_bytes = size * np.dtype(kind).itemsize
+    if n_bytes < SMALLEST:
+        return np.zeros(size, dtype=kind)
+    return np.frombuffer(mmap.mmap(-1, n_bytes), dtype=kind, count=size)
+
+
+def copy_of(array: np.ndarray, kind: DTypeLike) -> np.ndarray:
+    """A copy of a one-dimensional array."""
+    copy = zeros(len(array), kind)
+    copy[:] = array
+    return copy
