@@ -181,3 +181,36 @@ def test_what_must_fail_is_told_before_the_run(tmp_path):
 def test_text_parts_open_in_other_tools(reference):
     folder, _ = stored(reference)
     assert pq.ParquetFile(f"{folder}/texts/split=train/part-00000.parquet").schema_arrow.names == ["sample", "text"]
+
+
+@pytest.mark.parametrize("stop_at", [2, 9])
+def test_a_stopped_run_goes_on_where_it_was(stop_at, tmp_path, monkeypatch, reference):
+    """The first stop is while rows are staged, the second while parts are written."""
+    from xpipe.stages.read.tables import staging, work
+
+    calls = []
+
+    def stop(module, name):
+        plain = getattr(module, name)
+
+        def counting(*given, **options):
+            calls.append(name)
+            if len(calls) == stop_at:
+                raise KeyboardInterrupt
+            return plain(*given, **options)
+
+        monkeypatch.setattr(module, name, counting)
+
+    for number, (start, end) in enumerate([(0, 20), (20, 50)]):
+        write_table(tmp_path / "in" / f"{number}.csv", TRAIN[start:end])
+    test = write_table(tmp_path / "test.csv", TEST)
+    path = table_pipeline(tmp_path, {"train": str(tmp_path / "in"), "test": str(test)})
+    stop(staging, "iterate_table")
+    stop(work, "take_staged")
+    with pytest.raises(KeyboardInterrupt):
+        run_pipeline(path)
+    before = len(calls)
+    results = run_pipeline(path)
+    assert digests(results) == digests(reference)
+    assert results["stages"][0]["status"] == "resumed"
+    assert len(calls) == before + 3 + 6 - (stop_at - 1)  # three files and six parts, each finished once
