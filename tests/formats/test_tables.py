@@ -1,4 +1,4 @@
-"""Table files as a library reads them: any cells come back the same from every kind of file; folders, patterns, URLs."""
+"""Table files as a library reads them: cells come back the same from every kind of file; folders, patterns, URLs."""
 
 from __future__ import annotations
 

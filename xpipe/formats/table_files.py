@@ -47,7 +47,8 @@ def table_file(path: str) -> TableFile:
         near = did_you_mean("." + ending, list(KINDS))
         raise DataError(
             "not a table by its ending", where=path,
-            why=f"tables end in {ENDINGS}" + (f"; {near}" if near else ""), fix="export it as one of these",
+            why=f"tables end in {ENDINGS}" + (f"; {near}" if near else ""),
+            fix="export it as one of these; files of matrices are named by data.dir",
         )  # fmt: skip
     return found
 

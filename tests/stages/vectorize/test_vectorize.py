@@ -1,4 +1,4 @@
-"""Stage vectorize in pipelines: rows as scikit-learn makes them, further columns, the same bytes from any files, ids."""
+"""Stage vectorize in pipelines: rows as scikit-learn makes them, further columns, same bytes from any files, ids."""
 
 from __future__ import annotations
 

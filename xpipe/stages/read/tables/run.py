@@ -17,7 +17,8 @@ from xpipe.stages.read.tables.sources import Sources, sources_of
 if TYPE_CHECKING:
     from xpipe.engine.context import Context
     from xpipe.stages.read.params import DataParams
-    from xpipe.stages.read.tables.joining import Joined, Staged
+    from xpipe.stages.read.tables.joining import Joined
+    from xpipe.stages.read.tables.staged_rows import Staged
     from xpipe.stages.read.tables.work import PartCounts
 
 Artifacts = dict[str, tuple[Sequence[FileEntry], dict[str, Any]]]
@@ -49,22 +50,22 @@ def run(context: Context[DataParams]) -> Produced:
 
 def stage(context: Context[DataParams], sources: Sources) -> Staged:
     """Parse every file and stage its rows."""
-    from xpipe.stages.read.tables import joining, staging
+    from xpipe.stages.read.tables import staged_rows, staging
 
     pieces = staging.pieces_of(sources)
     shared = staging.Staging(sources, min(context.params.part_rows, staging.PIECE_ROWS))
     done = context.map("files", staging.stage_piece, pieces, shared, one_unit_per_task=True)
-    found: list[joining.StagedRows] = []
+    found: list[staged_rows.StagedRows] = []
     first = dict.fromkeys((source.split for source in sources.splits), 0)
     for piece, one in zip(pieces, done, strict=True):
         in_file = piece.first
         for number, rows in enumerate(one.result.rows):
             found.append(
-                joining.StagedRows(piece.name, number, piece.split, first[piece.split], rows, piece.file, in_file)
+                staged_rows.StagedRows(piece.name, number, piece.split, first[piece.split], rows, piece.file, in_file)
             )
             first[piece.split] += rows
             in_file += rows
-    return joining.Staged(sources, tuple(found), context.seed, context.params.part_rows)
+    return staged_rows.Staged(sources, tuple(found), context.seed, context.params.part_rows)
 
 
 def artifacts_of(

@@ -18,9 +18,10 @@ from xpipe.ground.sparse import Triple
 from xpipe.stages import row_parts
 from xpipe.stages.arrays import read_array
 from xpipe.stages.matrices import write_matrix_part
-from xpipe.stages.read.tables.joining import GROUP_KEYS, LABEL_KEYS, Joined, Staged, rows_path
+from xpipe.stages.read.tables.joining import GROUP_KEYS, LABEL_KEYS, Joined, rows_path
 from xpipe.stages.read.tables.numbering import number_names, to_rows
 from xpipe.stages.read.tables.raw_labels import labels_at
+from xpipe.stages.read.tables.staged_rows import Staged
 from xpipe.stages.read.tables.staging import CATEGORY, GROUPS, ID, LABELS, NUMBER, TEXT, read_staged
 
 
