@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import yaml
 
 from tests.samples import run_xpipe
 from xpipe import config
-from xpipe.config.examples import example_pipelines, find_pipeline
+from xpipe.config.examples import FOLDER, example_pipelines, find_pipeline
 from xpipe.config.schema import pipeline_schema
 from xpipe.stages import STAGES
 
@@ -67,3 +68,8 @@ def test_commands_print_the_schema_and_the_examples(tmp_path):
     assert output == (TOP / "pipelines" / "tiny.yaml").read_text()
     code, output = run_xpipe("examples", "tinny", cwd=tmp_path)
     assert (code, "did you mean tiny" in output) == (2, True)
+
+
+def test_the_wheel_has_the_pipelines():
+    targets = tomllib.loads((TOP / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+    assert targets["wheel"]["force-include"] == {"pipelines": f"xpipe/{FOLDER}"}

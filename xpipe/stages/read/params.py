@@ -42,7 +42,7 @@ class DataParams(Params):
     hide_labels: float = Field(default=0.0, ge=0, lt=1)  # share of all labels taken out of every split, always the same
     train: str | list[str] | None = None  # tables instead of `dir`: a file, folder, glob or URL, or several
     test: str | list[str] | None = None  # tables of the test rows, with the same columns
-    dev: str | list[str] | None = None
+    dev: str | list[str] | None = None  # tables of a second held-out split
     holdout: float | None = Field(default=None, gt=0, lt=1)  # instead of `test`: a share of the rows; groups stay whole
     id: str | None = None  # column that names every row
     text: str | list[str] | None = None  # column of texts, or several that are joined

@@ -22,7 +22,7 @@ class VectorizeParams(Params):
     max_df: int | float = Field(default=0.5, ge=0)  # words of more rows are left out
     max_features: int | None = Field(default=None, ge=1)  # at most so many words: the most frequent ones
     ngrams: tuple[int, int] = (1, 1)  # fewest and most words of a term
-    lowercase: bool = VectorizerOptions.lowercase
+    lowercase: bool = VectorizerOptions.lowercase  # whether texts are turned into lower case first
     sublinear: bool = True  # a word that is used n times counts 1 + log(n)
     stop_words: Literal["english"] | list[str] | None = None  # words that are left out
     norm: Literal["l1", "l2"] | None = VectorizerOptions.norm  # the length of a row
