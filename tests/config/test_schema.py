@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
-from tests.samples import run_xpipe
 from xpipe import config
+from xpipe.cli.main import cli
 from xpipe.config.examples import FOLDER, example_pipelines, find_pipeline
 from xpipe.config.schema import pipeline_schema
+from xpipe.errors import ConfigError
 from xpipe.stages import STAGES
 
 TOP = Path(__file__).parent.parent.parent
@@ -57,17 +59,13 @@ def test_examples_are_found_by_name_where_no_file_is(tmp_path, monkeypatch):
     assert find_pipeline("./eurlex") == "./eurlex"
 
 
-def test_commands_print_the_schema_and_the_examples(tmp_path):
-    code, output = run_xpipe("schema", cwd=tmp_path)
-    assert code == 0
-    assert json.loads(output) == json.loads(json.dumps(pipeline_schema()))
-    code, output = run_xpipe("examples", cwd=tmp_path)
-    assert code == 0
-    assert "eurlex_methods" in output
-    code, output = run_xpipe("examples", "tiny", cwd=tmp_path)
-    assert output == (TOP / "pipelines" / "tiny.yaml").read_text()
-    code, output = run_xpipe("examples", "tinny", cwd=tmp_path)
-    assert (code, "did you mean tiny" in output) == (2, True)
+def test_commands_print_the_schema_and_the_examples():
+    shown = CliRunner().invoke(cli, ["schema"])
+    assert json.loads(shown.output) == json.loads(json.dumps(pipeline_schema()))
+    assert "eurlex_methods" in CliRunner().invoke(cli, ["examples"]).output
+    assert CliRunner().invoke(cli, ["examples", "tiny"]).output == (TOP / "pipelines" / "tiny.yaml").read_text()
+    with pytest.raises(ConfigError, match="did you mean tiny"):
+        CliRunner().invoke(cli, ["examples", "tinny"], catch_exceptions=False)
 
 
 def test_the_wheel_has_the_pipelines():
