@@ -112,7 +112,8 @@ def take_written(table, state, data, offsets, start, spelled, packed, places):
                 spelled[length] = data[p]
                 length += 1
                 continue
-            spelled[length : length + KEY] = 0
+            for place in range(length, length + KEY):
+                spelled[place] = 0
             size, _ = pack(spelled, 0, length, 0, packed)
             word = take_word(table, state, packed, 0, size)
             order += 1
@@ -158,7 +159,8 @@ def sort_ties(data, offsets, keys, order, space):
         while width < stop - start:
             for low in range(start, stop, 2 * width):
                 middle, high = min(low + width, stop), min(low + 2 * width, stop)
-                space[low:high] = order[low:high]
+                for place in range(low, high):  # a copy of slices takes seconds to compile
+                    space[place] = order[place]
                 p, q = low, middle
                 for target in range(low, high):
                     if q >= high or (p < middle and not before(data, offsets, space[q], space[p])):

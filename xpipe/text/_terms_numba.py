@@ -174,7 +174,8 @@ def count_texts(text, offsets, rules, table, state, words, found, grams, last, e
             if not full and rules.shortest == 1:
                 number = note(found, n, last, row, base, entries, number)
             if not full and rules.longest > 1:
-                grams[:n] = found[:n]
+                for word in range(n):  # a copy of slices takes seconds to compile
+                    grams[word] = found[word]
                 for order in range(2, min(rules.longest, n) + 1):
                     full = not extend(table, state, order, n, found, grams, frozen)
                     if full:

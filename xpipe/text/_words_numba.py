@@ -97,7 +97,8 @@ def lower_ascii(text, start, length, lowercase, lowered):
         byte = source[i]
         upper = np.uint8(np.uint8(byte - np.uint8(65)) < np.uint8(26))
         target[i] = byte + np.uint8(upper * difference)
-    lowered[length : length + PADDING] = 0
+    for i in range(length, length + PADDING):
+        lowered[i] = 0
 
 
 @jit_inline
@@ -191,7 +192,8 @@ def split_run(words, characters, start, stop, n_words, n_packed):
             n_letters += 1
             end = encode(np.int64(letter), spelled, end)
         if n_letters >= 2:
-            spelled[end : end + 8] = 0
+            for i in range(end, end + 8):
+                spelled[i] = 0
             first = n_packed
             n_packed, _ = pack(spelled, 0, end, n_packed, words.packed)
             words.tags[n_words] = tag_of(words.packed, first, n_packed)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from xpipe.errors import DataError
+from xpipe.ground.sparse import read_only
 
 CHUNK_BYTES = 1 << 21
 CHUNK_TEXTS = 1 << 13
@@ -151,7 +152,7 @@ def _cut(array: pa.Array, row: int, chunk_bytes: int) -> Iterator[TextChunk]:
     _, offset_buffer, data_buffer = array.buffers()
     kind = np.int64 if pa.types.is_large_string(array.type) else np.int32
     all_offsets = np.frombuffer(offset_buffer, dtype=kind, count=array.offset + len(array) + 1)[array.offset :]
-    data = np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer is not None else np.zeros(0, dtype=np.uint8)
+    data = np.frombuffer(data_buffer if data_buffer is not None else b"", dtype=np.uint8)
     start = 0
     while start < len(array):
         stop = int(np.searchsorted(all_offsets, all_offsets[start] + chunk_bytes, side="right")) - 1
@@ -164,5 +165,5 @@ def _cut(array: pa.Array, row: int, chunk_bytes: int) -> Iterator[TextChunk]:
             long = int(np.argmax(lengths))
             raise DataError(f"a text of {int(lengths[long]):,} bytes", where=f"row {row + start + long}",
                             why=f"at most {LONGEST_TEXT:,} are possible", fix="cut it into several")  # fmt: skip
-        yield TextChunk(data, offsets, row + start)
+        yield TextChunk(read_only(data), offsets, row + start)
         start = stop

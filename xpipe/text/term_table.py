@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from xpipe.ground.sparse import read_only
 from xpipe.ground.sparse_rows import row_pointers
 from xpipe.text import _spelling_numba, _terms_numba
 from xpipe.text._terms_numba import N_NUMBERS, N_TERMS, Table
@@ -86,7 +87,7 @@ class TermTable:
         start = 0
         while start < written.n_terms:
             start = _spelling_numba.take_written(
-                self.arrays, self.state, written.data, written.offsets, start, spelled, packed, places
+                self.arrays, self.state, *map(read_only, written), start, spelled, packed, places
             )
             if start < written.n_terms:
                 self.grow(len(packed))
