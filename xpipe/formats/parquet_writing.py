@@ -66,13 +66,10 @@ def write_dataset_part(
         Rows, bytes and SHA-256 of the file.
     """
     widths = {"n_features": str(n_features), "n_labels": str(n_labels)}
-    columns = [
-        pa.array(samples, pa.int64()),
-        *lists_of_rows(features),
-        *lists_of_rows(labels),
-        *(beside or {}).values(),
-    ]
-    schema = [*DATASET_COLUMNS, *((name, column.type) for name, column in (beside or {}).items())]
+    # pages begin where arrays do: one array, however many units were read together
+    more = {name: column.combine_chunks() for name, column in (beside or {}).items()}
+    columns = [pa.array(samples, pa.int64()), *lists_of_rows(features), *lists_of_rows(labels), *more.values()]
+    schema = [*DATASET_COLUMNS, *((name, column.type) for name, column in more.items())]
     return write_table(path, schema, columns, widths, row_group)
 
 

@@ -32,6 +32,7 @@ def rows_path(artifact: str, split: str, index: int) -> str:
 
 def write_rows(folder: str, artifact: str, split: str, index: int, table: pa.Table) -> FileEntry:
     """Write one part below a stage's folder. The same rows give the same bytes."""
+    table = table.combine_chunks()  # pages begin where arrays do, and these may be those of several files
     sink = pa.BufferOutputStream()
     pq.write_table(
         table,

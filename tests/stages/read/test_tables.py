@@ -214,3 +214,15 @@ def test_a_stopped_run_goes_on_where_it_was(stop_at, tmp_path, monkeypatch, refe
     assert digests(results) == digests(reference)
     assert results["stages"][0]["status"] == "resumed"
     assert len(calls) == before + 3 + 6 - (stop_at - 1)  # three files and six parts, each finished once
+
+
+def test_long_texts_in_several_files_give_the_same_bytes(tmp_path):
+    """Pages of Parquet begin where arrays do, unless the arrays of several files are joined first."""
+    rows = [{**row, "description": f"w{row['sku']} " * 12_000} for row in recipes(40)]
+    found = []
+    for name, cuts in (("one", [0, 40]), ("more", [0, 7, 29, 40])):
+        for start, stop in pairwise(cuts):
+            write_table(tmp_path / name / f"{start:02d}.jsonl", rows[start:stop])
+        data = {"train": str(tmp_path / name), "part_rows": 64}
+        found.append(digests(run_pipeline(table_pipeline(tmp_path / f"{name}-run", data))))
+    assert found[0] == found[1]
