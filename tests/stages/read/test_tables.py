@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -180,7 +181,14 @@ def test_what_must_fail_is_told_before_the_run(tmp_path):
 
 def test_text_parts_open_in_other_tools(reference):
     folder, _ = stored(reference)
-    assert pq.ParquetFile(f"{folder}/texts/split=train/part-00000.parquet").schema_arrow.names == ["sample", "text"]
+    schema = pq.ParquetFile(f"{folder}/texts/split=train/part-00000.parquet").schema_arrow
+    assert {field.name: str(field.type) for field in schema} == {"sample": "int64", "text": "string"}
+    schema = pq.ParquetFile(f"{folder}/ids/split=test/part-00000.parquet").schema_arrow
+    assert {field.name: field.type for field in schema if field.name != "group"} == {
+        "sample": pa.int64(),
+        "id": pa.string(),
+    }
+    assert schema.field("group").type == pa.list_(pa.string())
 
 
 @pytest.mark.parametrize("stop_at", [2, 9])

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from xpipe.engine.messages import FileEntry, Finished, Unit
+from xpipe.errors import DataError
 from xpipe.ground import files
 from xpipe.ground.sparse import Triple
 from xpipe.stages import row_parts
@@ -99,9 +100,21 @@ def take_staged(folder: str, unit: Part, shared: Tables) -> tuple[np.ndarray, pa
 
 def _write_texts(folder: str, unit: Part, samples: pa.Array, rows: pa.Table) -> FileEntry:
     """texts/: the text and further columns of each row."""
-    columns = {row_parts.SAMPLE: samples, row_parts.TEXT: rows.column(TEXT)}
+    columns = {row_parts.SAMPLE: samples, row_parts.TEXT: _short_strings(rows.column(TEXT))}
     columns |= {name: rows.column(name) for name in rows.schema.names if name.startswith((NUMBER, CATEGORY))}
     return row_parts.write_rows(folder, row_parts.TEXTS, unit.split, unit.index, pa.table(columns))
+
+
+def _short_strings(texts: pa.ChunkedArray) -> pa.Array:
+    """Texts as plain strings, the type that every reader of Parquet expects. Raises DataError above 2 GiB."""
+    try:
+        return texts.combine_chunks().cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"{texts.nbytes:,} bytes of texts in one part",
+            why="strings have 32-bit offsets",
+            fix="lower data.part_rows",
+        ) from error
 
 
 def _write_ids(folder: str, unit: Part, samples: pa.Array, rows: pa.Table) -> FileEntry:
