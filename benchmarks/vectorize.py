@@ -4,7 +4,7 @@
 
 Vectorizes the texts of a Parquet table (by default those of EURLEX57K) with both, round by round, in one run, and
 says whether the goals hold: 8x its speed (20x is the aim), the same matrix to 1e-6, peak memory below a quarter of its
-(as each is used: ours fed by a stream, theirs by a list; and where both are fitted to a stream and give rows in chunks).
+(as each is used: ours from a stream, theirs from a list; and where both are fitted to a stream, with rows in chunks).
 Then 1, 5 and 20 copies of the table are streamed, counted chunk by chunk, merged and transformed: the time per copy
 must not grow, and memory must stay below 1 GiB. Exit code 1 if a goal does not hold.
 

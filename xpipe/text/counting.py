@@ -6,6 +6,7 @@ number in each thread. Nobody outside sees them: what leaves is sorted by the by
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -196,7 +197,10 @@ def _count_chunks(texts: Any, counters: list[Counter], keep: bool) -> Iterator[C
 
 def in_order(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
     """What `work` makes of each item, in their order. Few items more than threads are taken ahead."""
-    if threads == 1:
+    items = iter(items)
+    ahead = list(itertools.islice(items, 2))
+    items = itertools.chain(ahead, items)
+    if threads == 1 or len(ahead) < 2:  # a single item needs no other thread
         yield from map(work, items)
         return
     running: deque[Future[R]] = deque()

@@ -19,7 +19,9 @@ def zeros(size: int, kind: DTypeLike) -> np.ndarray:
     n_bytes = size * np.dtype(kind).itemsize
     if n_bytes < SMALLEST:
         return np.zeros(size, dtype=kind)
-    return np.frombuffer(mmap.mmap(-1, n_bytes), dtype=kind, count=size)
+    # private: the system joins neighbouring pieces, of which it allows a limited number
+    pages = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(pages, dtype=kind, count=size)
 
 
 def copy_of(array: np.ndarray, kind: DTypeLike) -> np.ndarray:
