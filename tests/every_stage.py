@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tests.samples import digests, run_pipeline
+from tests.tables import recipes, write_table
 from xpipe.formats import write_xmc
 
 N_FEATURES = 1_836  # of bibtex: OpenBLAS cuts a product of 256 directions for two threads, unevenly
@@ -42,6 +43,13 @@ group: {rule: kmeans, depth: 7, noise: 2}
 assign: {method: discriminative}
 emit: {datasets: [tree]}
 """,
+    "table": """
+data: {train: DATA/recipes.jsonl, holdout: 0.3, id: sku, text: [title, description], labels: tags, group: brand,
+       columns: {price: number, colour: category}, part_rows: 16}
+vectorize: {min_df: 1, ngrams: [1, 2]}
+group: {rule: given}
+emit: {datasets: [heads], row_group: 8}
+""",
 }
 
 
@@ -63,6 +71,7 @@ def write_wide_data(folder: Path) -> None:
         values = rng.random(sum(map(len, rows)), dtype=np.float32).round(4) + np.float32(0.05)
         X = sp.csr_matrix((values, (np.concatenate(rows), np.concatenate(columns))), (n_rows, N_FEATURES))
         write_xmc(str(folder / f"{name}.txt"), X, Y)
+    write_table(folder / "recipes.jsonl", recipes(80))
 
 
 def run_all(folder: Path, data: Path, cluster: str, names: Sequence[str] = tuple(PIPELINES)) -> dict:

@@ -5,13 +5,9 @@ Holds no key and no meaning: the sections are those that `xpipe.config` checks f
 
 from __future__ import annotations
 
-import inspect
-import io
 import json
 import re
-import tokenize
 from collections.abc import Iterator
-from typing import Any, get_args
 
 from docutils import nodes
 from pydantic import BaseModel
@@ -21,38 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from xpipe.config.mistakes import in_words
 from xpipe.config.pipeline_file import Pipeline, pipeline_model
-from xpipe.engine.params import Params
-
-
-def meanings(model: type[BaseModel]) -> dict[str, str]:
-    """The descriptions of the keys of a section, else the comments behind them."""
-    found = {name: field.description for name, field in model.model_fields.items() if field.description}
-    for kind in model.__mro__:
-        if issubclass(kind, Params):
-            for name, comment in comments_of(kind):
-                found.setdefault(name, comment)
-    return found
-
-
-def comments_of(kind: type[BaseModel]) -> Iterator[tuple[str, str]]:
-    """(attribute, the comment behind it) of a class; nothing for a class that no source file holds."""
-    try:
-        source = inspect.getsource(kind)
-    except OSError:
-        return
-    name = ""
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.NAME and token.start[1] == 4:
-            name = token.string
-        elif token.type == tokenize.COMMENT and name in kind.model_fields:
-            yield name, token.string.removeprefix("#").strip()
-
-
-def sections_in(annotation: Any) -> list[type[BaseModel]]:
-    """The sections that a type mentions: its own, those of a union, those in a list."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [found for argument in get_args(annotation) for found in sections_in(argument)]
+from xpipe.config.schema import meanings, sections_in
 
 
 def default_of(field: FieldInfo) -> str:

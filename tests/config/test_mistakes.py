@@ -74,7 +74,7 @@ def test_names_that_are_no_folder(write, name):
 
 
 def test_store_and_out_must_differ(write):
-    expected = "p.yaml:1: the pipeline is not right: `store` must be another folder than `out`, which is 'runs/a'"
+    expected = "p.yaml:2: the pipeline is not right: `store` must be another folder than `out`, which is 'runs/a'"
     assert mistakes(write("name: a\nstore: ./runs/a\n")) == [expected]
 
 

@@ -43,7 +43,8 @@ def prepare_folder(folder: Path) -> None:
     run_pipeline(TOP / "pipelines" / "eurlex.yaml", *SMALL)
     from xpipe.formats import parquet, write_xmc
 
-    shutil.copytree(TOP / "data" / "tiny", folder / "data" / "tiny")
+    for sample in ("tiny", "recipes"):
+        shutil.copytree(TOP / "data" / sample, folder / "data" / sample)
     shutil.copytree(TOP / "pipelines", folder / "pipelines")
     (folder / "data" / "mine").mkdir()
     for split in ("train", "test"):

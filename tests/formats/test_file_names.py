@@ -95,5 +95,14 @@ def test_two_files_for_one_role(names):
 
 
 def test_every_format_has_a_title():
-    assert list(formats()) == ["xmc", "split", "npz", "parquet-matrices", "svmlight", "parquet"]
+    assert list(formats()) == ["xmc", "split", "npz", "parquet-matrices", "raw", "svmlight", "parquet"]
     assert all(formats().values())
+
+
+def test_texts_by_line_need_labels_beside_them():
+    raw = find_formats("folder", ["X.trn.txt", "X.tst.txt.gz", "Y.trn.npz", "Y.tst.npz"])
+    train, test = {"texts": "X.trn.txt", "labels": "Y.trn.npz"}, {"texts": "X.tst.txt.gz", "labels": "Y.tst.npz"}
+    assert raw == {"raw": {"train": train, "test": test}}
+    assert find_formats("folder", ["X.trn.txt"]) == {"xmc": {"train": {"samples": "X.trn.txt"}}}
+    both = find_formats("folder", ["X.trn.txt", "X.trn.npz", "Y.trn.npz"])
+    assert both == {"npz": {"train": {"features": "X.trn.npz", "labels": "Y.trn.npz"}}, "raw": {"train": train}}

@@ -355,3 +355,16 @@ def test_more_entries_than_a_list_can_count():
     with pytest.raises(DataError, match="2,147,483,648 entries in one file") as caught:
         write_dataset_part("never", np.zeros(1), huge, huge, n_features=1, n_labels=1, row_group=1)
     assert "part_rows" in caught.value.fix
+
+
+def test_further_columns_are_the_same_bytes_however_they_are_chunked(tmp_path):
+    ids = pa.array([f"{number:0500d}" for number in range(6000)])
+    rows = Triple(np.zeros(6001, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
+    found = []
+    for number, cuts in enumerate(([0, 6000], [0, 700, 4100, 6000])):
+        chunks = pa.chunked_array([ids.slice(start, stop - start) for start, stop in pairwise(cuts)])
+        path = str(tmp_path / f"{number}.parquet")
+        sizes = {"n_features": 1, "n_labels": 1, "row_group": 6000}
+        found.append(write_dataset_part(path, np.arange(6000), rows, rows, **sizes, beside={"id": chunks})["sha256"])
+        assert pq.ParquetFile(path).read()["id"].to_pylist() == ids.to_pylist()
+    assert found[0] == found[1]

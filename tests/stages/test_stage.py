@@ -34,6 +34,7 @@ from xpipe.stages.train_heads.params import HeadParams
 from xpipe.stages.train_heads.stage import STAGE as TRAIN_HEADS
 from xpipe.stages.train_trees.params import TrainParams, TreeParams
 from xpipe.stages.train_trees.stage import STAGE as TRAIN
+from xpipe.stages.vectorize.params import VectorizeParams
 from xpipe.stages.verify.stage import STAGE as VERIFY
 from xpipe.stages.verify.stage import VerifyParams
 
@@ -82,8 +83,10 @@ def test_a_new_option_keeps_the_keys_of_those_who_do_not_set_it(tmp_path):
 # Every real section, and whatever its stages need for an identity.
 
 ROWS = Artifact("x", "nowhere", "0" * 64, (), {"rows": {"train": 300, "test": 80}, "n_columns": 9, "part_rows": 32})
+TABLE = DataParams(train="DATA/table.csv", text="text", labels="labels", label_names="DATA/table.csv", holdout=0.1)
 SECTIONS = {
-    "data": [DataParams(name="tiny", if_missing="synthesize"), DataParams(dir="DATA", on_bad_row="drop")],
+    "data": [DataParams(name="tiny", if_missing="synthesize"), DataParams(dir="DATA", on_bad_row="drop"), TABLE],
+    "vectorize": [VectorizeParams()],
     "group": [
         GroupParams(rule="random", size=4),
         GroupParams(rule="kmeans", depth=2),
@@ -100,7 +103,9 @@ SECTIONS = {
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    return write_dataset(tmp_path_factory.mktemp("data"))
+    folder = write_dataset(tmp_path_factory.mktemp("data"))
+    (folder / "table.csv").write_text("text,labels,name\na b,c,d\n")
+    return folder
 
 
 def grown_twin(params, value):

@@ -21,15 +21,18 @@ from xpipe.cli.clean import clean
 from xpipe.cli.convert import convert
 from xpipe.cli.doctor import doctor
 from xpipe.cli.evaluate import evaluate
+from xpipe.cli.examples import examples
+from xpipe.cli.init import init
 from xpipe.cli.plan import plan
 from xpipe.cli.run import run
+from xpipe.cli.schema import schema
 from xpipe.cli.show import show
 from xpipe.cli.synth import synth
 from xpipe.cli.verify import verify
 from xpipe.errors import INTERRUPTED, XpipeError, printable, printable_lines
 from xpipe.ground.library_threads import start_with_one_thread
 
-COMMANDS = (run, plan, check, convert, synth, evaluate, show, clean, verify, doctor)
+COMMANDS = (run, plan, init, examples, schema, check, convert, synth, evaluate, show, clean, verify, doctor)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -41,6 +44,7 @@ def cli(context: click.Context, quiet: bool, verbose: bool) -> None:
     """From labels on groups of samples to clean extreme multi-label datasets.
 
     \b
+    xpipe init items.csv                write a pipeline file for a table
     xpipe run pipelines/eurlex.yaml     do everything a pipeline file says
     xpipe plan pipelines/eurlex.yaml    what that would do, and why
     """

@@ -15,15 +15,17 @@ def plan(pipeline: str, overrides: tuple[str, ...]) -> None:
     """Show what `run` would do: per stage cached or to do, why, rows, memory."""
     from xpipe import config
     from xpipe.cli import run_tables
+    from xpipe.config.examples import find_pipeline
     from xpipe.engine import decide
 
-    checked = config.load(pipeline, overrides)
+    found = find_pipeline(pipeline)  # a file, or an example of the package
+    checked = config.load(found, overrides)
     if not checked.matrix:
         run_tables.show_plan(checked, decide.plan(checked))
         return
     from xpipe.engine import sweep
 
-    members = combinations(pipeline, overrides)
+    members = combinations(found, overrides)
     sweep.check(members)
     for combination in members:
         title = ", ".join(combination.values.values())

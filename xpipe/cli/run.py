@@ -19,10 +19,12 @@ def run(options: dict[str, Any], pipeline: str, overrides: tuple[str, ...]) -> N
     from xpipe import config
     from xpipe.cli import run_tables
     from xpipe.cli.progress import Progress
+    from xpipe.config.examples import find_pipeline
     from xpipe.engine import execute
     from xpipe.ground import backend
 
-    checked = config.load(pipeline, overrides)
+    found = find_pipeline(pipeline)  # a file, or an example of the package
+    checked = config.load(found, overrides)
     resume = " ".join(["xpipe run", pipeline, *(f"--set {text}" for text in overrides)])
     click.get_current_context().meta["resume"] = resume
     with Progress(mode=options["progress"]) as progress:
@@ -31,7 +33,7 @@ def run(options: dict[str, Any], pipeline: str, overrides: tuple[str, ...]) -> N
         if checked.matrix:
             from xpipe.engine import sweep
 
-            table = sweep.run(combinations(pipeline, overrides), checked, progress, chosen)
+            table = sweep.run(combinations(found, overrides), checked, progress, chosen)
         else:
             results = execute.run(checked, progress, chosen)
     if checked.matrix:

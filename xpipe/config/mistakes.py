@@ -47,7 +47,14 @@ def explain(error: ValidationError, model: type[BaseModel], draft: Notes) -> Non
             text = f"must be given: {in_words(kind)}"
         else:
             text = _wrong_value(detail, kind)
-        draft.mistake(draft.place(path), path, text)
+        draft.mistake(draft.place((*path, *_named_key(text, kind))), path, text)
+
+
+def _named_key(text: str, kind: Any) -> tuple[str, ...]:
+    """The first key of a section that the words of its validator name: the mistake is most likely there."""
+    section = _model_in(kind)
+    named = [key for key in re.findall(r"`(\w+)`", text) if section is not None and key in section.model_fields]
+    return tuple(named[:1])
 
 
 def _unknown_key(key: str, owner: type[BaseModel], model: type[BaseModel]) -> str:

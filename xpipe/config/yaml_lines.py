@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from xpipe.config.examples import example_pipelines
 from xpipe.config.mistakes import KeyPath, close, named, shown
 from xpipe.errors import ConfigError
 
@@ -191,9 +192,9 @@ def _read_text(path: Path, name: str) -> str:
         fix = "save it as UTF-8"
         raise ConfigError("the pipeline is not UTF-8 text", where=where, why=str(error), fix=fix) from None
     except OSError as error:
-        near = close(path.name, [other.name for other in path.parent.glob("*.y*ml")])
+        near = close(path.name, [*(other.name for other in path.parent.glob("*.y*ml")), *example_pipelines()])
         why = f"{error.strerror or error}{near}"
-        fix = "give the path of a pipeline file, such as pipelines/tiny.yaml"
+        fix = "give the path of a pipeline file, or the name of an example: `xpipe examples`"
         raise ConfigError("the pipeline cannot be read", where=name, why=why, fix=fix) from None
 
 

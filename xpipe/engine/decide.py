@@ -89,7 +89,7 @@ def _ingredients(
         "params": step.stage.identity(step.params, inputs, watched),
         "inputs": {name: artifact.digest for name, artifact in inputs.items()},
     }
-    if step.stage.seeded:
+    if step.stage.is_seeded(step.params):
         ingredients["seed"] = seed
     if step.stage.uses_backend(step.params):
         ingredients["backend"] = backend.name

@@ -102,8 +102,8 @@ class Stage:
         The class of its section.
     run : function of a Context
         Does the work.
-    seeded : bool
-        Whether the output depends on the seed.
+    seeded : bool or function
+        Whether the output depends on the seed; `seeded(params)` where that depends on the section.
     exports : tuple of str
         Artifacts that are laid out in the run's folder. Each file of an exported artifact lies below a folder with the
         artifact's name; the rest of its path is its path in the run's folder.
@@ -148,7 +148,7 @@ class Stage:
     writes: tuple[str, ...]
     params: type[Params]
     run: Callable[[Context[Any]], Produced]
-    seeded: bool = False
+    seeded: bool | Callable[[Any], bool] = False
     exports: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     enabled: Callable[[Any], bool] = _switched_on
@@ -167,6 +167,10 @@ class Stage:
     instead: str = ""
     packages: tuple[str, ...] = ()
     extra: str = ""
+
+    def is_seeded(self, params: Any) -> bool:
+        """Whether the output depends on the seed."""
+        return self.seeded(params) if callable(self.seeded) else self.seeded
 
     def releases(self) -> dict[str, str]:
         """The installed release of each of its libraries."""

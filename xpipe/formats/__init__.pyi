@@ -27,6 +27,13 @@ from .sparse_text import read_sparse as read_sparse
 from .sparse_text import write_sparse as write_sparse
 from .svmlight import read_svmlight as read_svmlight
 from .svmlight import write_svmlight as write_svmlight
+from .table_files import TableFile as TableFile
+from .table_files import find_tables as find_tables
+from .table_guess import TableGuess as TableGuess
+from .table_guess import guess_columns as guess_columns
+from .tables import TableColumns as TableColumns
+from .tables import TableRows as TableRows
+from .tables import iterate_table as iterate_table
 from .text import open_text as open_text
 from .text import parse_range as parse_range
 from .xmc_text import read_xmc as read_xmc

@@ -158,6 +158,7 @@ def read_dataset(
     """
     layout = recognise(files.local(str(folder)), format=format)
     log.info(layout.sentence)
+    reading.check_has_features(layout)
     if on_bad_row == "drop" and rejects is None:
         raise DataError("on_bad_row='drop' needs a list for what it drops", fix="rejects = []; pass rejects=rejects")
     options = ReadOptions(

@@ -18,11 +18,13 @@ SHORT_SPLITS = {"train": "trn", "test": "tst", "dev": "dev"}  # as PECOS and spl
 LOOKED_FOR = (
     "train.txt or NAME_train.txt (XMC text; test, dev likewise); NAME_data.txt with NAME_trSplit.txt and "
     "NAME_tstSplit.txt; trn_X_Xf.txt and trn_X_Y.txt (split files; tst_ likewise); X.trn.npz and Y.trn.npz, or "
-    "features.npz and labels.npz; train.svm; dataset.json (Parquet); Y1.* and Y2.*, or membership.* and "
+    "features.npz and labels.npz; X.trn.txt (one text per line) and Y.trn.npz; train.svm; dataset.json (Parquet); "
+    "Y1.* and Y2.*, or membership.* and "
     "group_labels.*; any text may end in .gz"
 )
 SVMLIGHT_ENDINGS = (".svm", ".svmlight", ".libsvm")
 _ANY = ""  # the format of files that go with any format
+RAW = "raw"  # the format of X.trn.txt beside Y.trn.npz: texts, not numbers
 _CUT = "cut"  # the format of NAME_data.txt and its index splits: XMC text, cut into splits
 _WORDS = {
     "train": "train", "trn": "train", "tr": "train",
@@ -47,6 +49,7 @@ def formats() -> dict[str, str]:
         "xmc": "XMC text",
         "split": "split files",
         **{each.name: each.title for each in MATRIX_FORMATS},
+        RAW: "texts by line",
         "svmlight": "svmlight text",
         "parquet": "an emitted Parquet dataset",
     }
@@ -69,6 +72,7 @@ def patterns() -> list[Pattern]:
         Pattern(rf"(?:.*[_-])?data{_TEXT}", _CUT, "samples"),
         *_matrix_patterns(_TEXT, "split", other_stems=False),
         *(each for form in MATRIX_FORMATS for each in _matrix_patterns(re.escape(form.ending), form.name)),
+        Pattern(rf"X\.(?P<after>{_ANY_SPLIT}){_TEXT}", RAW, "texts"),
         Pattern(rf"(?:.*[_.-])?{_SPLIT}{_TEXT}", "xmc", "samples"),
         Pattern(rf"(?:(?:.*[_.-])?{_SPLIT}|.*){_SVMLIGHT}", "svmlight", "samples"),
     ]
@@ -92,6 +96,7 @@ def find_formats(folder: str, found: list[str]) -> dict[str, dict[str, Roles]]:
             form, split, role = place
             _put(folder, by_format.setdefault(form, {}).setdefault(split, {}), role, name)
     beside, cut = by_format.pop(_ANY, {}), by_format.pop(_CUT, {})
+    _join_raw(folder, by_format)
     for split, roles in _cut_splits(cut).items():
         for role, name in roles.items():
             _put(folder, by_format.setdefault("xmc", {}).setdefault(split, {}), role, name)
@@ -119,6 +124,25 @@ def _put(folder: str, roles: Roles, role: str, name: str) -> None:
             fix="move one of them away: which one is meant is not guessed",
         )
     roles[role] = name
+
+
+def _join_raw(folder: str, by_format: dict[str, dict[str, Roles]]) -> None:
+    """Give texts by line the labels of the matrices beside them. X.trn.txt without such labels is XMC text."""
+    raw = by_format.pop(RAW, {})
+    matrices = [by_format[form.name] for form in MATRIX_FORMATS if form.name in by_format]
+    labels = [splits for splits in matrices if any("labels" in splits.get(split, {}) for split in raw)]
+    if not labels:
+        for split, roles in raw.items():
+            _put(folder, by_format.setdefault("xmc", {}).setdefault(split, {}), "samples", roles["texts"])
+        return
+    for split, roles in raw.items():
+        for splits in labels:
+            if "labels" in splits.get(split, {}):
+                _put(folder, roles, "labels", splits[split]["labels"])
+    by_format[RAW] = raw
+    for form in [form.name for form in MATRIX_FORMATS if form.name in by_format]:
+        if not any("features" in roles for roles in by_format[form].values()):
+            del by_format[form]  # its labels belong to the texts
 
 
 def _cut_splits(cut: dict[str, Roles]) -> dict[str, Roles]:

@@ -25,6 +25,8 @@ class SplitFiles:
     ----------
     samples : str, optional
         Features and labels in one file.
+    texts : str, optional
+        One text per line, instead of features.
     features, labels : str, optional
         One matrix each, where there is no file of `samples`.
     membership, group_labels : str, optional
@@ -38,6 +40,7 @@ class SplitFiles:
     """
 
     samples: str | None = None
+    texts: str | None = None
     features: str | None = None
     labels: str | None = None
     membership: str | None = None
@@ -56,7 +59,7 @@ class Layout:
     folder : str
         Where the files lie.
     format : str
-        xmc, split, npz, parquet-matrices, svmlight or parquet (an emitted dataset).
+        xmc, split, npz, parquet-matrices, raw (texts by line), svmlight or parquet (an emitted dataset).
     sentence : str
         What was found, in words.
     splits : dict of str to SplitFiles
@@ -141,7 +144,7 @@ def _check_complete(folder: str, split: str, roles: dict[str, str]) -> None:
     have = set(roles)
     grouped = "group_labels" in have and ("membership" in have or "group_ids" in have)
     missing = []
-    if "samples" not in have and "features" not in have:
+    if not have & {"samples", "features", "texts"}:
         missing.append("features")
     if "samples" not in have and "labels" not in have and not grouped:
         missing.append("labels (or membership and group_labels)")
@@ -198,6 +201,7 @@ def _describe(split_files: SplitFiles) -> str:
     spoken = [
         (split_files.samples, "{}"),
         (split_files.rows, "rows of {}"),
+        (split_files.texts, "texts {}"),
         (split_files.features, "features {}"),
         (split_files.labels, "labels {}"),
         (split_files.membership, "membership {}"),

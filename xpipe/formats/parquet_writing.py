@@ -33,7 +33,15 @@ class WrittenFile(TypedDict):
 
 
 def write_dataset_part(
-    path: str, samples: np.ndarray, features: Triple, labels: Triple, *, n_features: int, n_labels: int, row_group: int
+    path: str,
+    samples: np.ndarray,
+    features: Triple,
+    labels: Triple,
+    *,
+    n_features: int,
+    n_labels: int,
+    row_group: int,
+    beside: Mapping[str, pa.ChunkedArray] | None = None,
 ) -> WrittenFile:
     """Write one file of an emitted dataset.
 
@@ -49,6 +57,8 @@ def write_dataset_part(
         The widths, which go into the schema.
     row_group : int
         Rows of one Parquet row group.
+    beside : mapping of str to ChunkedArray, optional
+        Further columns, which follow the others: ids and groups of the rows.
 
     Returns
     -------
@@ -56,8 +66,11 @@ def write_dataset_part(
         Rows, bytes and SHA-256 of the file.
     """
     widths = {"n_features": str(n_features), "n_labels": str(n_labels)}
-    columns = [pa.array(samples, pa.int64()), *lists_of_rows(features), *lists_of_rows(labels)]
-    return write_table(path, DATASET_COLUMNS, columns, widths, row_group)
+    # pages begin where arrays do: one array, however many units were read together
+    more = {name: column.combine_chunks() for name, column in (beside or {}).items()}
+    columns = [pa.array(samples, pa.int64()), *lists_of_rows(features), *lists_of_rows(labels), *more.values()]
+    schema = [*DATASET_COLUMNS, *((name, column.type) for name, column in more.items())]
+    return write_table(path, schema, columns, widths, row_group)
 
 
 def write_labels(path: str, columns: Mapping[str, np.ndarray | list[Any]]) -> WrittenFile:

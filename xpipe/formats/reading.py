@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import DataError
+from xpipe.formats.file_names import RAW
 from xpipe.formats.fitting import FileSize
 from xpipe.formats.group_files import is_id_list, read_group_ids
 from xpipe.formats.layout import Layout
@@ -90,6 +91,15 @@ def files_by_role(layout: Layout) -> list[InputFile]:
                 file = InputFile(split, role, file.path, layout.format, chosen)
             found.append(file)
     return found
+
+
+def check_has_features(layout: Layout) -> None:
+    """Raise DataError for a folder of texts, which has features only once they are vectorised."""
+    if layout.format == RAW:
+        raise DataError(
+            "the folder holds texts, not features", where=layout.folder, why=layout.sentence,
+            fix="read it by a pipeline with the section `vectorize`",
+        )  # fmt: skip
 
 
 def files_with_rows(layout: Layout) -> list[InputFile]:

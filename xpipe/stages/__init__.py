@@ -14,6 +14,7 @@ from xpipe.engine.stage import Stage
 FOLDERS = (
     "synth",
     "read",
+    "vectorize",
     "group",
     "embed",
     "assign",

@@ -115,7 +115,7 @@ def test_too_deep_is_said_before_anything_is_clustered(undisturbed):
         ({"rule": "random", "size": 4, "depth": 3}, "rule random takes no `depth`"),
         ({"rule": "random", "size": 4, "noise": 0.5}, "rule random takes no `noise`"),
         ({"rule": "given", "file": "x", "noise": 0.0}, "rule given takes no `noise`"),
-        ({"rule": "given", "size": 4}, "rule given needs `file`"),
+        ({"rule": "given", "size": 4}, "rule given takes no `size`"),
         ({"rule": "kmeans", "depth": -1}, "greater than or equal to 0"),
         ({"rule": "kmeans", "depth": 3, "noise": -0.1}, "greater than or equal to 0"),
         ({"rule": "kmeans", "depth": 3, "noise": float("nan")}, "noise"),

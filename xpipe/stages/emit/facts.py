@@ -28,7 +28,7 @@ class LabelSource:
 class EmitInputs:
     """What all steps start from: the artifacts that rows are read from, their widths, and the params.
 
-    names: the artifact with the names of labels.
+    names: the artifact with the names of labels. ids: that with the ids and groups of rows, where the data has them.
     """
 
     features: MatrixRef
@@ -41,6 +41,7 @@ class EmitInputs:
     splits: tuple[str, ...]
     seed: int
     params: EmitParams
+    ids: MatrixRef | None = None
 
 
 @dataclass(frozen=True)

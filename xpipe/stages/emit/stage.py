@@ -78,6 +78,7 @@ def gather_inputs(context: Context[EmitParams]) -> EmitInputs:
         splits=tuple(split for split in splits_of(features) if split in labelled),
         seed=context.seed,
         params=context.params,
+        ids=locate(inputs["ids"]) if "ids" in inputs else None,
     )
 
 
@@ -162,6 +163,7 @@ STAGE = Stage(
         "labels?",
         "held_out_labels?",
         "names",
+        "ids?",
     ),
     writes=(DATASETS,),
     params=EmitParams,

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from xpipe.engine.messages import FileEntry, Finished, Unit
 from xpipe.errors import StageError
@@ -21,6 +22,7 @@ from xpipe.stages.emit.facts import EmitFacts, EmitInputs
 from xpipe.stages.emit.label_survey import LabelRows, label_map, renumber_labels
 from xpipe.stages.emitted_paths import label_vectors_path, rows_path
 from xpipe.stages.matrices import MatrixRef, open_matrix
+from xpipe.stages.row_parts import SAMPLE, open_rows
 
 TREE_ROW_GROUP = 65536  # rows of a Parquet row group in tree/; that of heads/ is a parameter
 
@@ -96,6 +98,7 @@ def _write_files(
     samples, features, labels = emitted_rows(folder, inputs, split, rows, reordered)
     if dataset == "tree":
         features = normalise_rows(features)
+    beside = ids_of(inputs, split, rows, samples)
     start = 0
     for unit in units:
         stop = len(samples) if len(units) == 1 else start + unit.rows
@@ -108,9 +111,25 @@ def _write_files(
             n_features=inputs.n_features,
             n_labels=shared.survey.labels_kept,
             row_group=inputs.params.row_group if dataset == "heads" else TREE_ROW_GROUP,
+            beside={name: beside.column(name).slice(start, stop - start) for name in beside.schema.names},
         )
         yield unit, Finished((FileEntry(path, dataset=dataset, split=split, **written),), None)
         start = stop
+
+
+def ids_of(inputs: EmitInputs, split: str, rows: np.ndarray, samples: np.ndarray) -> pa.Table:
+    """The ids and groups of rows that are emitted; without columns where the data has none.
+
+    rows: those that were asked for. samples: those of them that are emitted, in the same order.
+    """
+    if inputs.ids is None:
+        return pa.table({})
+    found = open_rows(inputs.ids, split).take(rows)
+    if len(samples) < len(rows):  # rows without labels are left out
+        found = found.filter(pa.array(np.isin(found.column(SAMPLE).to_numpy(), samples)))
+    if not np.array_equal(found.column(SAMPLE).to_numpy(), samples):
+        raise StageError(f"ids and features of split {split} are not of the same samples", fix="xpipe clean --all")
+    return found.drop_columns([SAMPLE])
 
 
 def write_label_vectors(folder: str, unit: VectorsPart, shared: MatrixRef) -> Finished[None]:

@@ -31,6 +31,9 @@ def preflight(params: GroupParams, outlook: Outlook) -> list[XpipeError]:
             check_depth(outlook.rows["train"], params.depth)
         except ConfigError as error:
             return [ConfigError(f"group: {error.what}", why=error.why, fix=error.fix)]
+    if params.by_table and getattr(outlook.sections.get("data"), "group", None) is None:
+        fix = "group: {rule: given, file: groups.txt}; or name the column of a table: data: {group: ...}"
+        return [ConfigError("group: rule given needs `file`", why="the data has no column of groups", fix=fix)]
     if params.file is None:
         return []
     problem = input_problem("group.file", params.file, DataError)
@@ -53,7 +56,7 @@ def _wrong_length(path: str, outlook: Outlook) -> list[XpipeError]:
 def identity(params: GroupParams, inputs: dict[str, Artifact], store: Any) -> dict[str, Any]:
     """The params of the rule; of a group file its digest instead of its path."""
     own = canonical_params(params, leave_out=("file",))
-    if params.rule == "random":
+    if params.rule == "random" or params.by_table:
         return own
     if params.rule == "kmeans":
         from xpipe.grouping.clustering import check_depth
@@ -89,6 +92,7 @@ def run(context: Context[GroupParams]) -> Produced:
         seed=context.seed,
         labels=locate(labels),
         features=locate(context.inputs["features"]) if context.params.rule == "kmeans" else None,
+        groups=locate(context.inputs["groups"]) if context.params.by_table else None,
         file_rows=labels.about.get("file_rows", {}).get("train"),
         part_rows=rows_of_a_part,
         cuts=tuple(part_rows(labels, "train")),
@@ -107,6 +111,11 @@ def run(context: Context[GroupParams]) -> Produced:
     return Produced(artifacts, {"rows": n_samples, **facts})
 
 
+def needs(params: GroupParams) -> tuple[str, ...]:
+    """Labels and features; groups of a table only where they are the rule."""
+    return ("labels", "features", "groups") if params.by_table else ("labels", "features")
+
+
 def describe(summary: dict[str, Any]) -> str:
     """One line for the console."""
     size, labels = summary["samples_a_group"], summary["labels_a_group"]
@@ -117,11 +126,12 @@ STAGE = Stage(
     name="group",
     section="group",
     version=1,
-    reads=("labels", "features"),
+    reads=("labels", "features", "groups?"),
     writes=("membership", "group_labels"),
     params=GroupParams,
     run=run,
     seeded=True,
+    needs=needs,
     preflight=preflight,
     identity=identity,
     libraries=("numba", "numpy", "pyarrow"),

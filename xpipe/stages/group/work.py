@@ -26,7 +26,8 @@ from xpipe.stages.matrices import MatrixRef, load_matrix, open_matrix, write_mat
 class Grouping:
     """What the groups are made of.
 
-    features: None unless the rule is kmeans. file_rows: rows of the training file, dropped ones included. part_rows: of
+    features: None unless the rule is kmeans. groups: those of a table, where they are the rule.
+    file_rows: rows of the training file, dropped ones included. part_rows: of
     one part of the group labels. cuts: rows of each part of the membership, which are those of the labels.
     """
 
@@ -34,6 +35,7 @@ class Grouping:
     seed: int
     labels: MatrixRef
     features: MatrixRef | None
+    groups: MatrixRef | None
     file_rows: int | None
     part_rows: int
     cuts: tuple[int, ...]
@@ -72,6 +74,8 @@ def _grouped(Y: sp.csr_matrix, stored: PartedMatrix, shared: Grouping) -> tuple[
         assert shared.features is not None
         assert params.depth is not None
         return grouping.kmeans_groups(load_matrix(shared.features), Y, params.depth, shared.seed, params.kmeans_noise)
+    if shared.groups is not None:
+        return grouping.given_groups(load_matrix(shared.groups), Y)
     path = files.local(str(params.file))
     return grouping.given_groups(read_membership(path, samples=stored.samples(), n_rows=shared.file_rows), Y)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from xpipe.engine.params import canonical_params
 from xpipe.ground import files
-from xpipe.stages.read.params import DataParams, has_files, layout_of
+from xpipe.stages.read.params import DataParams, has_files, is_tables, layout_of
 
 if TYPE_CHECKING:
     from xpipe.engine.manifest import Artifact
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 def provides(params: DataParams) -> tuple[str, ...]:
     """The artifacts that the stage will give for this data."""
+    if is_tables(params):
+        from xpipe.stages.read.tables import identity as tables
+
+        return tables.provides(params)
     if not has_files(params) and params.if_missing == "synthesize":
         return ("features", "labels", "names")
     splits = layout_of(params, {}).splits
@@ -37,6 +41,10 @@ def used_files(layout: Layout) -> list[InputFile]:
 
 def identity(params: DataParams, inputs: dict[str, Artifact], store: Watched) -> dict[str, Any]:
     """What the content key is made of: how the files are read, and the digests of their bytes."""
+    if is_tables(params):
+        from xpipe.stages.read.tables import identity as tables
+
+        return tables.identity(params, store)
     layout = layout_of(params, inputs)
     # a file's name tells its format, so the same bytes under another name may be another matrix
     reading: dict[str, Any] = canonical_params(params, leave_out=("name", "dir", "if_missing"))

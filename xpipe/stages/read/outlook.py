@@ -13,7 +13,7 @@ from xpipe.engine.stage import Estimate, Outlook
 from xpipe.errors import ConfigError, DataError, XpipeError
 from xpipe.ground import files
 from xpipe.stages.read.identity import used_files
-from xpipe.stages.read.params import DataParams, has_files, layout_of
+from xpipe.stages.read.params import DataParams, has_files, is_tables, layout_of
 
 if TYPE_CHECKING:
     from xpipe.engine.manifest import Artifact
@@ -25,6 +25,10 @@ WORKER_BYTES = 220 * 2**20  # a worker process with numpy, Arrow and compiled ke
 
 def foresee(params: DataParams, outlook: Outlook) -> Outlook:
     """Splits, labels and rows of the data. Raises DataError where the folder holds no dataset."""
+    if is_tables(params):
+        from xpipe.stages.read.tables import outlook as tables
+
+        return tables.foresee(params, outlook)
     if params.if_missing == "synthesize" and not has_files(params):
         return _foresee_stand_in(params, outlook)
     layout = layout_of(params, {})
@@ -90,6 +94,10 @@ def _header(path: str, kind: str) -> TextSource | None:
 
 def estimate(params: DataParams, inputs: dict[str, Artifact]) -> Estimate:
     """Rows from the headers. Memory from the bytes of a part, or of a whole file where the format has no ranges."""
+    if is_tables(params):
+        from xpipe.stages.read.tables import outlook as tables
+
+        return tables.estimate(params)
     from xpipe.formats.matrix_formats import matrix_format_of
 
     layout = layout_of(params, inputs)
@@ -111,6 +119,10 @@ def estimate(params: DataParams, inputs: dict[str, Artifact]) -> Estimate:
 
 def preflight(params: DataParams, outlook: Outlook) -> list[XpipeError]:
     """What must fail while the data is read."""
+    if is_tables(params):
+        from xpipe.stages.read.tables import outlook as tables
+
+        return tables.preflight(params, outlook)
     problems = _name_problem(params)
     if params.if_missing == "synthesize" and not has_files(params):
         return problems
@@ -211,5 +223,7 @@ def split_problem(section: str, split: str, outlook: Outlook, *, grouped_train: 
     others = [f"{section}.split={name}" for name in have if name != "train" or section == "verify"]
     choose = f", or choose another split: {' or '.join(others)}" if others else ""
     what = f"there is no split {split!r} with labels to {section}" + (" on" if section == "evaluate" else "")
-    fix = f"put {split}.txt beside the training file{choose}, or leave the section `{section}` out"
+    tables = getattr(outlook.sections.get("data"), "train", None) is not None
+    add = f"name its rows: data.{split} or data.holdout" if tables else f"put {split}.txt beside the training file"
+    fix = f"{add}{choose}, or leave the section `{section}` out"
     return [ConfigError(what, where=f"{section}.split", why=f"the data has {known}", fix=fix)]

@@ -1,6 +1,7 @@
-"""Stage read: files of any known format become parts of features, labels, membership and group labels.
+"""Stage read: files of any known format become parts of features (or texts), labels, membership and group labels.
 
 Orchestration only: `formats.layout` recognises the files, and workers read them (`scanning`, `work`, `side_files`).
+Tables and texts by line are read by the modules in `tables`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from xpipe.stages.emitted_paths import REJECTS_FILE
 from xpipe.stages.matrices import matrix_about
 from xpipe.stages.read.identity import identity, provides, used_files
 from xpipe.stages.read.outlook import estimate, foresee, preflight
-from xpipe.stages.read.params import DataParams, layout_of
+from xpipe.stages.read.params import DataParams, input_paths, is_tables, layout_of
 
 if TYPE_CHECKING:
     from xpipe.formats.fitting import Shape
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 def run(context: Context[DataParams]) -> Produced:
     """Scan the files, check that they fit each other, read their rows, and write what stands beside the rows."""
+    if is_tables(context.params):
+        from xpipe.stages.read.tables.run import run as run_tables
+
+        return run_tables(context)
     from xpipe.stages.read import work
 
     data = scan(context)
@@ -172,6 +177,10 @@ def spoken_format(layout: Layout) -> str:
 
 def describe(summary: dict[str, Any]) -> str:
     """One line for the console."""
+    if summary.get("tables"):
+        from xpipe.stages.read.tables.run import describe as describe_tables
+
+        return describe_tables(summary)
     return (
         f"{summary['n_features']:,} features, {summary['n_labels']:,} labels; "
         f"{summary['features_a_row']:.1f} features and {summary['labels_a_row']:.2f} labels per row"
@@ -206,13 +215,25 @@ STAGE = Stage(
     section="data",
     version=2,
     reads=("source?",),
-    writes=("features", "labels", "membership", "group_labels", "held_out_labels", "names", "rejects"),
+    writes=(
+        "features",
+        "labels",
+        "membership",
+        "group_labels",
+        "held_out_labels",
+        "names",
+        "rejects",
+        "texts",
+        "ids",
+        "groups",
+    ),
     params=DataParams,
     run=run,
+    seeded=lambda params: params.holdout is not None,
     exports=("rejects",),
     outputs=(REJECTS_FILE,),
     provides=provides,
-    input_folders=lambda params: {"data.dir": params.dir} if params.dir is not None else {},
+    input_folders=input_paths,
     foresee=foresee,
     preflight=preflight,
     identity=identity,

@@ -1,0 +1,1 @@
+"""Stage vectorize: texts and further columns of tables become features."""
