@@ -121,6 +121,24 @@ def test_labels_of_groups_in_a_table_beside(tmp_path):
     assert [[labels[label] for label in row] for row in own] == [row["tags"] for row in TEST]
 
 
+def test_held_out_rows_of_labelled_groups_have_their_own_labels(tmp_path):
+    """Groups without training rows are no groups of the matrices; the labels of their rows are those of the column."""
+    train = write_table(tmp_path / "train.csv", TRAIN)
+    brands = write_group_labels(tmp_path / "brands.csv", TRAIN)
+    path = table_pipeline(tmp_path, {"train": str(train), "group_labels": str(brands), "holdout": 0.3})
+    folder, manifest = stored(run_pipeline(path))
+    Y1, Y2 = (load_matrix(MatrixRef(folder, name)) for name in ("membership", "group_labels"))
+    groups, labels = (json.loads(Path(f"{folder}/names/{name}.json").read_text()) for name in ("groups", "labels"))
+    assert (Y1.getnnz(axis=0) > 0).all()
+    assert Y1.shape[1] == Y2.shape[0] == len(groups) < 13
+    matrix = open_matrix(MatrixRef(folder, "held_out_labels"), "test")
+    assert manifest.artifacts["held_out_labels"].about["rows"] == {"test": matrix.n_rows}
+    held_out, samples = matrix.load(), matrix.samples().tolist()
+    assert not {TRAIN[sample]["brand"] for sample in samples} & set(groups)
+    own = [held_out.indices[start:stop] for start, stop in pairwise(held_out.indptr)]
+    assert [[labels[label] for label in row] for row in own] == [TRAIN[sample]["tags"] for sample in samples]
+
+
 def test_several_groups_per_row_stay_together(tmp_path):
     rows = [{**row, "brand": None} for row in TRAIN[:12]]
     chain = [["a", "b"], ["b", "c"], ["c"], [], [], ["d"], ["d", "e"], [], [], [], [], []]

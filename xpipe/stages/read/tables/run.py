@@ -110,6 +110,7 @@ def summary_of(sources: Sources, joined: Joined, rows: dict[str, int], parts: Se
         "recognised": f"tables ({', '.join(kinds)}): {', '.join(rows)}",
         "synthetic": False,
         "tables": True,
+        "labels_of_groups": sources.grouped,
     }
     if joined.n_groups is not None:
         summary["groups"] = joined.n_groups
@@ -119,5 +120,5 @@ def summary_of(sources: Sources, joined: Joined, rows: dict[str, int], parts: Se
 def describe(summary: dict[str, Any]) -> str:
     """One line for the console."""
     groups = f"; {summary['groups']:,} groups" if "groups" in summary else ""
-    known = f", {summary['labels_a_row']:.2f} per row" if summary["labels_a_row"] else " of groups"
+    known = " of groups" if summary["labels_of_groups"] else f", {summary['labels_a_row']:.2f} per row"
     return f"{summary['recognised']}; {summary['n_labels']:,} labels{known}{groups}"
