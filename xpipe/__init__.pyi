@@ -14,5 +14,6 @@ from . import metrics as metrics
 from . import stages as stages
 from . import synth as synth
 from . import trees as trees
+from .stages.predict.model import load as load
 
 __version__: str

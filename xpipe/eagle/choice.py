@@ -20,6 +20,7 @@ from xpipe.eagle.numbering import renumbered
 from xpipe.eagle.options import ImputeOptions, usual_rank
 from xpipe.eagle.spectrum import Spectrum, leading_directions, sampled_rows
 from xpipe.eagle.trial import Forecast, Trial, forecast, set_aside
+from xpipe.eagle.trust import TrialQuality, places_of, trial_quality
 from xpipe.eagle.whitening import Whitener, empty_whitener, whiten, whitener_of
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.grouping.groups import likeness as likeness_of_members
@@ -46,6 +47,7 @@ class Choice:
     most_members: int  # size of the largest groups that have no say in their own scores
     why: str = ""  # one sentence
     tried: dict[str, Any] = field(default_factory=dict)  # the figures behind the choice
+    trust: TrialQuality | None = None  # how good the owners of the method look in the trial
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,11 @@ def choose_by_trial(
         tried["explained"] = {name: round(value, 5) for name, value in found.explained.items()}
         tried["owner_share"], tried["expected_gain"] = found.owner_share, found.expected_gain
         method, why = _pick(found, calibrated=bool(best.calibration))
-    choice = Choice(method, best.ridge, best.calibration, judgement.threshold, trial.most_members, why, tried)
+    owned = judgement.owned
+    if method != "discriminative":
+        owned = places_of(best.fitted.score, _owners_by(method, X, trial, options, mean, threads))
+    trust = trial_quality(best.fitted, best.forecast, trial, best.calibration, owned, threads)
+    choice = Choice(method, best.ridge, best.calibration, judgement.threshold, trial.most_members, why, tried, trust)
     return choice, best.whitener
 
 

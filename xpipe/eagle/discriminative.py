@@ -60,6 +60,17 @@ class Fitted(NamedTuple):
     score: sp.csr_matrix
 
 
+class Owned(NamedTuple):
+    """What a chunk of labels found.
+
+    owners: posteriors, samples x labels. expected: how many of the pairs that groups allow are true, by the posteriors
+    of all of them; None where posteriors are not calibrated.
+    """
+
+    owners: sp.csr_matrix
+    expected: float | None
+
+
 def find_owners(
     rows: Whitened,
     Y1: sp.csr_matrix,
@@ -71,8 +82,8 @@ def find_owners(
     rounds: int = ImputeOptions.rounds,
     most_members: int | None = None,
     threads: int | None = None,
-) -> sp.csr_matrix:
-    """The posteriors of the owners, samples x labels.
+) -> Owned:
+    """The posteriors of the owners, and how many pairs are true by the posteriors of all pairs.
 
     The best sample of every group owns the label, so that no threshold leaves a label without an owner. Of equal
     samples the one with the lowest number is the best. The numbers of groups, and empty groups, change nothing.
@@ -84,7 +95,8 @@ def find_owners(
     if owners == "posterior":
         kept |= posterior > threshold
     found = keep_entries(to_triple(fitted.score)._replace(values=posterior), kept)
-    return canonical(sp.csr_matrix(to_matrix(found, Y1.shape[0]).T), "scores")
+    expected = float(posterior.sum(dtype=np.float64)) if len(calibration) else None
+    return Owned(canonical(sp.csr_matrix(to_matrix(found, Y1.shape[0]).T), "scores"), expected)
 
 
 def posteriors_of(

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 
 from xpipe.eagle.assignment import assign, embed_and_assign
 from xpipe.eagle.choice import Choice, choose
-from xpipe.eagle.discriminative import find_owners
+from xpipe.eagle.discriminative import Owned, find_owners
 from xpipe.eagle.options import ImputeOptions
 from xpipe.eagle.ownership import check_owners
 from xpipe.eagle.problem import as_ones
@@ -77,11 +77,13 @@ class Chunk:
 class Assigned:
     """The owners of the labels of a chunk.
 
-    scores: samples x labels; an entry is an owner. objective: after 0..steps steps, where the method has one.
+    scores: samples x labels; an entry is an owner. objective: after 0..steps steps, where the method has one. expected:
+    how many of the pairs that groups allow are true, where the method gives calibrated chances.
     """
 
     scores: sp.csr_matrix
     objective: np.ndarray | None = None
+    expected: float | None = None
 
 
 def needs_mean(options: ImputeOptions) -> bool:
@@ -134,7 +136,8 @@ def _assign(
     if method == "baseline":
         return Assigned(spread_labels(Y1, Y2))
     if method == "discriminative":
-        return Assigned(_discriminative(decision, features, chunk, threads))
+        found = _discriminative(decision, features, chunk, threads)
+        return Assigned(found.owners, expected=found.expected)
     X = features.take(chunk.samples, scaled=False)
     if embedding is not None:
         return Assigned(assign(X, Y1, Y2, embedding, threads=threads, return_scores=True, backend=backend)[1])
@@ -146,7 +149,7 @@ def _assign(
     return Assigned(scores, np.asarray(objective, dtype=np.float64))
 
 
-def _discriminative(decision: Decision, features: FeatureRows, chunk: Chunk, threads: int) -> sp.csr_matrix:
+def _discriminative(decision: Decision, features: FeatureRows, chunk: Chunk, threads: int) -> Owned:
     """Posteriors of the owners by the discriminative method."""
     options, choice, whitener = decision.options, decision.choice, decision.whitener
     assert choice is not None  # `decide` made both

@@ -38,10 +38,14 @@ class Settled:
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """allowed: pairs of sample and label that groups allow. objective: after each step, where the method has one."""
+    """allowed: pairs of sample and label that groups allow. objective: after each step, where the method has one.
+
+    expected: how many of the allowed pairs are true, where the method gives calibrated chances.
+    """
 
     allowed: int
     objective: tuple[float, ...] | None = None
+    expected: float | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,8 @@ class Quality:
 
 @dataclass(frozen=True)
 class GatherResult:
-    """assigned: the number of assigned labels. quality: where true labels are known."""
+    """assigned: the number of assigned labels. total_chance: the sum of their scores. quality: where truth is known."""
 
     assigned: int
+    total_chance: float
     quality: Quality | None = None

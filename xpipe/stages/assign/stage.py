@@ -1,23 +1,26 @@
 """Stage assign: labels of groups become labels of samples, one chunk of labels per task.
 
 Holds no algorithm. It carries out `eagle.plan` on the cluster: one task makes the choices of `discriminative` and
-`auto`, then every chunk of labels is assigned, then one task joins the chunks.
+`auto`, then every chunk of labels is assigned, then one task joins the chunks. Last, owners/ is written part by part.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Any
 
 from xpipe.eagle.options import CHOOSING, largest_rank
 from xpipe.engine.context import Context
 from xpipe.engine.manifest import Artifact
-from xpipe.engine.messages import Unit
+from xpipe.engine.messages import FileEntry, Unit
 from xpipe.engine.params import canonical_params
 from xpipe.engine.stage import Estimate, Produced, Stage
 from xpipe.stages.assign.params import AssignParams
 from xpipe.stages.embed.params import EmbedParams, embedding_identity
 from xpipe.stages.matrices import MatrixRef, entries_of, locate, matrix_about, part_rows, rows_of
+
+OWNERS = "owners"  # the artifact, and the output in the run's folder
 
 if TYPE_CHECKING:
     from xpipe.stages.assign.messages import Assignment, ChunkResult, GatherResult, OwnerFiles, Settled
@@ -74,7 +77,9 @@ def run(context: Context[AssignParams]) -> Produced:
     about = matrix_about(assignment.n_labels, features.about["part_rows"], {"train": rows_of(features, "train")})
     about["scores"] = SCORES.get(settled.method, "similarity")
     summary = _summary(settled, [made.result for made in chunks], gathered.result)
-    return Produced({"assigned_labels": (gathered.files, about)}, summary)
+    has_chances = all(made.result.expected is not None for made in chunks)
+    owners = _write_owners(context, assignment, has_chances)
+    return Produced({"assigned_labels": (gathered.files, about), OWNERS: (owners, {})}, summary)
 
 
 def _assignment(context: Context[AssignParams]) -> Assignment:
@@ -122,6 +127,24 @@ def _owner_files(context: Context[AssignParams], paths: tuple[str, ...]) -> Owne
     )
 
 
+def _write_owners(context: Context[AssignParams], assignment: Assignment, has_chances: bool) -> list[FileEntry]:
+    """Write owners/ from the assigned labels, one unit per part of the samples."""
+    from xpipe.stages.assign.owner_tables import OwnerFacts, OwnersPart, write_owners_part
+
+    names = context.inputs.get("names")
+    facts = OwnerFacts(
+        membership=assignment.membership,
+        group_labels=assignment.group_labels,
+        names=None if names is None else locate(names),
+        has_chances=has_chances,
+        n_labels=assignment.n_labels,
+    )
+    cuts = part_rows(context.inputs["features"], "train")
+    units = [OwnersPart(f"owners-{index:05d}", rows, index, sum(cuts[:index])) for index, rows in enumerate(cuts)]
+    written = context.map("owners", write_owners_part, units, facts)
+    return [entry for made in written for entry in made.files]
+
+
 def _summary(settled: Settled, chunks: list[ChunkResult], gathered: GatherResult) -> dict[str, Any]:
     """What results.json tells about the stage."""
     traces = [chunk.objective for chunk in chunks if chunk.objective is not None]
@@ -133,11 +156,27 @@ def _summary(settled: Settled, chunks: list[ChunkResult], gathered: GatherResult
     }
     if gathered.quality is not None:
         found |= dataclasses.asdict(gathered.quality)
+    found["trust"] = trust_of(settled, chunks, gathered)
     if traces:
         found["objective"] = [sum(values) for values in zip(*traces, strict=True)]
     if settled.choice is not None:
         found["choice"] = dataclasses.asdict(settled.choice)
     return found
+
+
+def trust_of(settled: Settled, chunks: list[ChunkResult], gathered: GatherResult) -> dict[str, Any]:
+    """How far to trust the assigned labels: expected figures, and true ones where the truth is known."""
+    from xpipe.eagle.trust import expectation
+
+    totals = [chunk.expected for chunk in chunks if chunk.expected is not None]
+    known = None if settled.choice is None else settled.choice.trust
+    total = math.fsum(totals) if len(totals) == len(chunks) else None
+    expected, why = expectation(known, gathered.assigned, gathered.total_chance, total)
+    return {
+        "expected": None if expected is None else dataclasses.asdict(expected),
+        "true": None if gathered.quality is None else dataclasses.asdict(gathered.quality),
+        "why": why,
+    }
 
 
 def describe(summary: dict[str, Any]) -> str:
@@ -146,7 +185,15 @@ def describe(summary: dict[str, Any]) -> str:
     if "f1" in summary:
         quality = f"precision {summary['precision']}, recall {summary['recall']}, F1 {summary['f1']}"
         found += f"; against the true ones: {quality}"
+    expected = summary["trust"]["expected"]
+    if expected is not None:
+        found += f"; expected: {', '.join(_spoken(name, expected[name]) for name in ('precision', 'f1'))}"
     return found + (f"; chosen because {summary['choice']['why']}" if "choice" in summary else "")
+
+
+def _spoken(name: str, figure: dict[str, float]) -> str:
+    """An expected figure for people."""
+    return f"{'F1' if name == 'f1' else name} {figure['value']:.2f} ({figure['low']:.2f} to {figure['high']:.2f})"
 
 
 def compile_kernels() -> None:
@@ -165,12 +212,14 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="assign",
     section="assign",
-    version=5,
-    reads=("features", "membership", "group_labels", "label_embedding?", "labels?"),
-    writes=("assigned_labels",),
+    version=6,
+    reads=("features", "membership", "group_labels", "label_embedding?", "labels?", "names?"),
+    writes=("assigned_labels", OWNERS),
     params=AssignParams,
     run=run,
     seeded=True,
+    exports=(OWNERS,),
+    outputs=(OWNERS,),
     identity=identity,
     uses_backend=uses_backend,
     libraries=("numba", "numpy", "pyarrow", "scipy"),

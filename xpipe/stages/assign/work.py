@@ -75,7 +75,7 @@ def assign_chunk(folder: str, unit: LabelChunk, shared: Settled) -> Finished[Chu
     )
     objective = None if found.objective is None else tuple(found.objective.tolist())
     entry = _write_owners(folder, unit, samples, to_triple(found.scores))
-    return Finished((entry,), ChunkResult(int(spread_labels(Y1, Y2).nnz), objective))
+    return Finished((entry,), ChunkResult(int(spread_labels(Y1, Y2).nnz), objective, found.expected))
 
 
 def _stored_vectors(unit: LabelChunk, embedding: MatrixRef) -> sp.csr_matrix:
@@ -89,7 +89,7 @@ def _stored_vectors(unit: LabelChunk, embedding: MatrixRef) -> sp.csr_matrix:
 
 def _write_owners(folder: str, unit: LabelChunk, samples: np.ndarray, scores: Triple) -> FileEntry:
     """Write the rows that have entries; columns become label numbers of the whole matrix."""
-    path = f"owners/{unit.name}.arrow"
+    path = f"chunks/{unit.name}.arrow"
     filled = np.flatnonzero(np.diff(scores.indptr))
     indptr = scores.indptr[np.append(filled, len(samples))]
     kept = Triple(indptr, scores.indices + np.int32(unit.first), scores.values)
@@ -107,7 +107,8 @@ def gather_rows(folder: str, unit: Unit, shared: OwnerFiles) -> Finished[GatherR
         for index, (start, stop) in enumerate(pairwise(np.cumsum([0, *shared.cuts]).tolist()))
     ]
     quality = None if shared.truth is None else _quality(assigned, shared.truth)
-    return Finished(tuple(entries), GatherResult(len(assigned.indices), quality))
+    total = float(assigned.values.sum(dtype=np.float64))
+    return Finished(tuple(entries), GatherResult(len(assigned.indices), total, quality))
 
 
 def _sorted_by_sample(chunks: list[tuple[np.ndarray, Triple]], n_samples: int) -> Triple:

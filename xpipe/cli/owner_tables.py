@@ -1,0 +1,163 @@
+"""Tables of `xpipe owners`: a group, a label, the doubtful owners, and an overview. Reads owners/ in pieces.
+
+Computes no figure: chances come from owners/, expected quality from results.json.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from xpipe.cli.console import SYNTHETIC, new_console, new_table
+from xpipe.errors import ConfigError
+from xpipe.formats.owner_files import read_owners
+from xpipe.ground.close_match import did_you_mean
+
+LONGEST_TEXT = 60  # characters of a text that a table shows
+FIGURES = {"precision": "precision", "recall": "recall", "f1": "F1"}
+
+
+class Owner(NamedTuple):
+    """One row of owners/."""
+
+    row: int
+    id: str | None
+    group: str
+    label: int
+    name: str | None
+    chance: float | None
+
+    @property
+    def who(self) -> str:
+        """The id, or the row number."""
+        return str(self.row) if self.id is None else self.id
+
+    @property
+    def what(self) -> str:
+        """The name of the label, or its number."""
+        return str(self.label) if self.name is None else self.name
+
+    @property
+    def sureness(self) -> float:
+        """The chance, for sorting; owners without one come last."""
+        return -1.0 if self.chance is None else self.chance
+
+
+def texts_of_rows(folder: str, rows: Iterable[int]) -> dict[int, str]:
+    """The texts of some rows, where the run was made from texts; matrices have none.
+
+    This is the one place where `xpipe owners` gets its texts from.
+    """
+    return {}
+
+
+def show_group(folder: str, group: str, most: int) -> None:
+    """Print the members of a group with their labels and chances."""
+    groups: set[str] = set()
+    found = _matching(folder, lambda owner: owner.group == group, lambda owner: groups.add(owner.group))
+    if not found:
+        hint = did_you_mean(group, groups) or "groups have the names or numbers of owners/"
+        raise ConfigError(f"no group {group!r} has owners in this run", where=folder, fix=hint)
+    members = len({owner.row for owner in found})
+    _print(folder, found[:most], f"group {group}: {members:,} members own {len(found):,} labels", ("label",))
+    _say_more(len(found) - most)
+
+
+def show_label(folder: str, label: str, most: int) -> None:
+    """Print the owners of a label, the surest first."""
+    names: set[str] = set()
+    by_name = _matching(folder, lambda owner: owner.name == label, lambda owner: names.add(owner.what))
+    found = by_name or _matching(folder, lambda owner: str(owner.label) == label)
+    if not found:
+        hint = did_you_mean(label, names) or "labels have the names or numbers of owners/"
+        raise ConfigError(f"nobody owns a label {label!r} in this run", where=folder, fix=hint)
+    found.sort(key=lambda owner: (-owner.sureness, owner.row))
+    number = "" if found[0].name is None else f" (label {found[0].label})"
+    _print(folder, found[:most], f"{found[0].what}{number}: {len(found):,} owners", ("group",))
+    _say_more(len(found) - most)
+
+
+def show_doubtful(folder: str, count: int) -> None:
+    """Print the owners with the lowest chances."""
+    known = (owner for owner in _owners(folder) if owner.chance is not None)
+    found = heapq.nsmallest(count, known, key=lambda owner: (owner.sureness, owner.row, owner.label))
+    if not found:
+        raise ConfigError(
+            "the owners of this run have no chances", where=folder, why="the method that chose them gives none",
+            fix="assign: {method: discriminative}",
+        )  # fmt: skip
+    _print(folder, found, f"the {len(found):,} owners with the lowest chances", ("group", "label"))
+
+
+def show_overview(folder: str, results: dict[str, Any]) -> None:
+    """Print how many owners there are, and how good they are expected to be."""
+    rows: set[int] = set()
+    groups: set[str] = set()
+    labels: set[int] = set()
+    total = 0
+    for owner in _owners(folder):
+        total += 1
+        rows.add(owner.row)
+        groups.add(owner.group)
+        labels.add(owner.label)
+    console = new_console()
+    console.print(f"{total:,} owners: {len(rows):,} rows, {len(groups):,} groups, {len(labels):,} labels")
+    trust = results.get("trust")
+    if trust:
+        console.print(trust_table(trust))
+        console.print(trust["why"])
+    if results["synthetic"]:
+        console.print(SYNTHETIC, style="bold yellow")
+    console.print("more: --group G, --label L, --doubtful 20")
+
+
+def trust_table(trust: dict[str, Any]) -> Any:
+    """How good the assigned labels are expected to be, beside the true figures where they are known."""
+    expected, true = trust["expected"], trust["true"]
+    columns = ["", *(["expected", "from", "to"] if expected else []), *(["true"] if true else [])]
+    table = new_table(*columns, numbers=tuple(columns[1:]), title="how far to trust the assigned labels")
+    for key, name in FIGURES.items():
+        cells = [f"{expected[key][each]:.3f}" for each in ("value", "low", "high")] if expected else []
+        table.add_row(name, *cells, *([f"{true[key]:.3f}"] if true else []))
+    return table
+
+
+def _owners(folder: str) -> Iterable[Owner]:
+    """All rows of owners/, one piece in memory at a time."""
+    for piece in read_owners(folder):
+        columns = [piece[name].to_pylist() for name in Owner._fields]
+        yield from map(Owner._make, zip(*columns, strict=True))
+
+
+def _matching(folder: str, wanted: Callable[[Owner], bool], see: Callable[[Owner], None] | None = None) -> list[Owner]:
+    """The owners that are wanted; `see` is shown every owner."""
+    found = []
+    for owner in _owners(folder):
+        if see is not None:
+            see(owner)
+        if wanted(owner):
+            found.append(owner)
+    return found
+
+
+def _print(folder: str, found: list[Owner], title: str, what: tuple[str, ...]) -> None:
+    """Print a table of owners. what: which of group and label have a column."""
+    texts = texts_of_rows(folder, {owner.row for owner in found})
+    sure = any(owner.chance is not None for owner in found)
+    named = any(owner.id is not None for owner in found)
+    columns = ["id" if named else "row", *what, *["chance"] * sure, *["text"] * bool(texts)]
+    table = new_table(*columns, numbers=("row", "chance"), title=title)
+    for owner in found:
+        cells = {"group": owner.group, "label": owner.what}
+        chance = "" if owner.chance is None else f"{owner.chance:.3f}"
+        text = " ".join(texts.get(owner.row, "").split())
+        shown = text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."
+        table.add_row(owner.who, *(cells[each] for each in what), *[chance] * sure, *[shown] * bool(texts))
+    new_console().print(table)
+
+
+def _say_more(left: int) -> None:
+    """Say that there is more than the table shows."""
+    if left > 0:
+        new_console().print(f"and {left:,} more: --most N, or owners/ of the run")
