@@ -1,4 +1,4 @@
-"""`xpipe owners`: who owns which label, by name, and how far to trust it. Computes nothing: it reads owners/ of a run."""
+"""`xpipe owners`: who owns which label, by name, and how far to trust it. Computes nothing: owners/ has all of it."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from xpipe.eagle import selection
 from xpipe.eagle._whitened_numba import Whitened
 from xpipe.eagle.assignment import embed_and_assign
+from xpipe.eagle.chances import Crowd, crowd_of
 from xpipe.eagle.discriminative import Fitted, best_pairs, fit_posteriors, keep_pairs, posteriors_of
 from xpipe.eagle.numbering import renumbered
 from xpipe.eagle.options import ImputeOptions, usual_rank
@@ -47,6 +48,7 @@ class Choice:
     most_members: int  # size of the largest groups that have no say in their own scores
     why: str = ""  # one sentence
     tried: dict[str, Any] = field(default_factory=dict)  # the figures behind the choice
+    crowd: Crowd | None = None  # all groups by size
     trust: TrialQuality | None = None  # how good the owners of the method look in the trial
 
 
@@ -109,7 +111,7 @@ def choose(
         needed = trial.samples()
         return choose_by_trial(
             take_rows(needed), trial.of_samples(needed), spectrum, options, likeness=likeness, mean=mean,
-            threads=threads,
+            crowd=crowd_of(Y1, likeness), threads=threads,
         )  # fmt: skip
 
 
@@ -128,9 +130,13 @@ def choose_by_trial(
     *,
     likeness: float = 0.0,
     mean: np.ndarray | None = None,
+    crowd: Crowd | None = None,
     threads: int = 1,
 ) -> tuple[Choice, Whitener]:
-    """Make all choices by a trial. X: the rows of its samples; likeness: of members of groups; mean: of all rows."""
+    """Make all choices by a trial.
+
+    X: the rows of its samples; likeness: of members of groups; mean: of all rows; crowd: all groups by size.
+    """
     if not len(trial.labels) or not trial.held_labels.any():
         return _without_trial(spectrum, options, trial.most_members)
     best, likelihoods = _best_ridge(X, trial, spectrum, options, likeness, threads)
@@ -148,8 +154,11 @@ def choose_by_trial(
     owned = judgement.owned
     if method != "discriminative":
         owned = places_of(best.fitted.score, _owners_by(method, X, trial, options, mean, threads))
-    trust = trial_quality(best.fitted, best.forecast, trial, best.calibration, owned, threads)
-    choice = Choice(method, best.ridge, best.calibration, judgement.threshold, trial.most_members, why, tried, trust)
+    crowd = crowd or crowd_of(trial.Y1, likeness)
+    trust = trial_quality(best.fitted, best.forecast, trial, best.calibration, crowd, owned, threads)
+    choice = Choice(
+        method, best.ridge, best.calibration, judgement.threshold, trial.most_members, why, tried, crowd, trust
+    )
     return choice, best.whitener
 
 

@@ -165,6 +165,6 @@ def impute(
     if decision.choice is not None:
         trace["choice"] = asdict(decision.choice)
     known = None if decision.choice is None else decision.choice.trust
-    total = float(assigned.scores.data.sum(dtype=np.float64))
-    trust, trace["trust"] = expectation(known, assigned.scores.nnz, total, assigned.expected)
+    sums = assigned.chances
+    trust, trace["trust"] = expectation(known, assigned.scores.nnz, sums and sums.owned, sums and sums.total)
     return Imputed(matrix_with_ones(assigned.scores), assigned.scores, trace, trust)

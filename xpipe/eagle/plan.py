@@ -27,7 +27,7 @@ import scipy.sparse as sp
 
 from xpipe.eagle.assignment import assign, embed_and_assign
 from xpipe.eagle.choice import Choice, choose
-from xpipe.eagle.discriminative import Owned, find_owners
+from xpipe.eagle.discriminative import ChanceSums, Owned, find_owners
 from xpipe.eagle.options import ImputeOptions
 from xpipe.eagle.ownership import check_owners
 from xpipe.eagle.problem import as_ones
@@ -77,13 +77,13 @@ class Chunk:
 class Assigned:
     """The owners of the labels of a chunk.
 
-    scores: samples x labels; an entry is an owner. objective: after 0..steps steps, where the method has one. expected:
-    how many of the pairs that groups allow are true, where the method gives calibrated chances.
+    scores: samples x labels; an entry is an owner. objective: after 0..steps steps, where the method has one. chances:
+    sums over pairs, where the method gives calibrated chances.
     """
 
     scores: sp.csr_matrix
     objective: np.ndarray | None = None
-    expected: float | None = None
+    chances: ChanceSums | None = None
 
 
 def needs_mean(options: ImputeOptions) -> bool:
@@ -137,7 +137,7 @@ def _assign(
         return Assigned(spread_labels(Y1, Y2))
     if method == "discriminative":
         found = _discriminative(decision, features, chunk, threads)
-        return Assigned(found.owners, expected=found.expected)
+        return Assigned(found.owners, chances=found.chances)
     X = features.take(chunk.samples, scaled=False)
     if embedding is not None:
         return Assigned(assign(X, Y1, Y2, embedding, threads=threads, return_scores=True, backend=backend)[1])
@@ -156,6 +156,6 @@ def _discriminative(decision: Decision, features: FeatureRows, chunk: Chunk, thr
     assert whitener is not None
     rows = whiten(features.take(chunk.samples, scaled=True), whitener, threads)  # the plain rows are freed here
     return find_owners(
-        rows, chunk.Y1, chunk.Y2, calibration=choice.calibration, owners=options.owners, threshold=choice.threshold,
-        rounds=options.rounds, most_members=choice.most_members, threads=threads,
+        rows, chunk.Y1, chunk.Y2, calibration=choice.calibration, crowd=choice.crowd, owners=options.owners,
+        threshold=choice.threshold, rounds=options.rounds, most_members=choice.most_members, threads=threads,
     )  # fmt: skip

@@ -20,16 +20,18 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from xpipe.eagle.chances import Crowd, label_shifts, shifted
 from xpipe.eagle.discriminative import Fitted, calibrated_posteriors
 from xpipe.eagle.regression import fit_hazards, hazard_growth
 from xpipe.eagle.selection import SLOPES
 from xpipe.eagle.trial import Forecast, Trial
+from xpipe.ground.sparse_rows import entry_rows
 
 SURE = 1.96  # standard deviations of an interval of 95 %
 MISFIT = 0.015  # standard deviation of what a calibration of this form misses; of precision, recall and F1 alike
 OTHER_FRAILTY = 2.0  # a frailty this much higher or lower is as likely
 STEP = 0.02  # of a parameter, for derivatives
-NAMES = ("precision", "recall", "f1")
+PRIOR = (3.0, 1.0, 1.0)  # standard deviations of offset, per_group and slope before any group is looked at
 
 
 class Quality(NamedTuple):
@@ -75,14 +77,14 @@ def quality_of(owned: float, n_owners: float, total: float) -> Quality:
 
 
 def expectation(
-    trial: TrialQuality | None, n_owners: int, owned: float, total: float | None
+    trial: TrialQuality | None, n_owners: int, owned: float | None, total: float | None
 ) -> tuple[Expected | None, str]:
     """(The quality to expect of all owners, where that comes from in one sentence).
 
-    owned: the sum of the chances of the owners; total: of all pairs, None where owners have no chances. The first is
-    None where nothing is known.
+    owned: the sum of the chances of the owners; total: of all pairs; None where owners have no chances. The expectation
+    is None where nothing is known.
     """
-    if total is not None:
+    if owned is not None and total is not None:
         return expected_quality(owned, n_owners, total, trial), "from the chances of all pairs that groups allow"
     if trial is not None:
         sentence = "from the chances of the pairs of some labels: owners by this method have no chances of their own"
@@ -113,35 +115,41 @@ def expected_by_trial(trial: TrialQuality, n_owners: int) -> Expected:
 def _with_intervals(found: Quality, spread: tuple[float, ...], counts: tuple[float, ...]) -> Expected:
     """Figures with intervals: from the calibration, from its form, and from the luck of so many pairs."""
     figures = []
-    for value, calibration, count in zip(found, spread, counts, strict=True):
-        value = min(max(value, 0.0), 1.0)
+    for expected, calibration, count in zip(found, spread, counts, strict=True):
+        value = min(max(expected, 0.0), 1.0)
         luck = value * (1 - value) / max(count, 1)
         figures.append(_figure(value, math.sqrt(calibration**2 + MISFIT**2 + luck)))
     return Expected(*figures)
 
 
 def _figure(value: float, spread: float) -> Figure:
-    """A figure from 0 to 1 with its interval, which is symmetric in the log odds where the figure is inside."""
-    room = value * (1 - value)
-    if room < spread**2:  # at an end: the log odds are infinite there
-        low, high = max(value - SURE * spread, 0.0), min(value + SURE * spread, 1.0)
-        return Figure(round(value, 4), round(low, 4), round(high, 4))
-    odds, width = math.log(value / (1 - value)), SURE * spread / room
-    low, high = (1 / (1 + math.exp(-at)) for at in (odds - width, odds + width))
+    """A figure from 0 to 1 with its interval, which stays between these."""
+    low, high = max(value - SURE * spread, 0.0), min(value + SURE * spread, 1.0)
     return Figure(round(value, 4), round(low, 4), round(high, 4))
 
 
 def trial_quality(
-    fitted: Fitted, forecast: Forecast, trial: Trial, calibration: tuple[float, ...], owned: np.ndarray, threads: int
+    fitted: Fitted,
+    forecast: Forecast,
+    trial: Trial,
+    calibration: tuple[float, ...],
+    crowd: Crowd,
+    owned: np.ndarray,
+    threads: int,
 ) -> TrialQuality | None:
     """What the trial says about some of its pairs as owners (`owned`, bool); None where nothing is calibrated."""
     if not calibration or not owned.any():
         return None
 
+    labels, n_groups = entry_rows(fitted.score.indptr), np.asarray(trial.Y2.getnnz(axis=0))
+    n_held = trial.held_members.shape[0]
+    share = 1 - n_held / max(sum(crowd.counts), n_held + 1)  # of the groups that are not held out
+
     def quality_at(parameters: np.ndarray, frailty: float) -> Quality:
         offset, per_group, slope = parameters.tolist()
         chances = calibrated_posteriors(fitted.score, trial.Y1, trial.Y2, (offset, slope, per_group, frailty), threads)
-        counted = chances.astype(np.float64)
+        shift = label_shifts(chances, labels, n_groups, crowd, share)
+        counted = shifted(chances, shift[labels])
         return quality_of(float(counted[owned].sum()), int(owned.sum()), float(counted.sum()))
 
     offset, slope, per_group, frailty = calibration
@@ -197,8 +205,9 @@ class HeldOut:
         curve = np.einsum("plg,lg,qlg->pq", inputs, weight, inputs)
         of_groups, of_labels = pull.sum(axis=1), pull.sum(axis=2)
         spread = of_groups @ of_groups.T + of_labels @ of_labels.T - np.einsum("plg,qlg->pq", pull, pull)
-        inverse = np.linalg.pinv(curve)
-        values, vectors = np.linalg.eigh(inverse @ spread @ inverse)
+        known = np.diag(1 / np.square(PRIOR))  # where held-out groups tell nothing, parameters are as uncertain as this
+        inverse = np.linalg.inv(curve + known)
+        values, vectors = np.linalg.eigh(inverse @ (spread + known) @ inverse)
         result: np.ndarray = (vectors * np.maximum(values, 0)) @ vectors.T
         return result
 

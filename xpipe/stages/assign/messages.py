@@ -40,12 +40,15 @@ class Settled:
 class ChunkResult:
     """allowed: pairs of sample and label that groups allow. objective: after each step, where the method has one.
 
-    expected: how many of the allowed pairs are true, where the method gives calibrated chances.
+    owned, expected: how many of the owners, and of all allowed pairs, are true, where the method gives chances. shifts:
+    the file that turns scores of owners into chances, see `eagle.chances`.
     """
 
     allowed: int
     objective: tuple[float, ...] | None = None
+    owned: float | None = None
     expected: float | None = None
+    shifts: str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class GatherResult:
-    """assigned: the number of assigned labels. total_chance: the sum of their scores. quality: where truth is known."""
+    """assigned: the number of assigned labels. quality: where true labels are known."""
 
     assigned: int
-    total_chance: float
     quality: Quality | None = None

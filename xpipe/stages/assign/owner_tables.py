@@ -13,24 +13,30 @@ from functools import lru_cache
 import numpy as np
 import scipy.sparse as sp
 
+from xpipe.eagle.chances import shifted
 from xpipe.engine.messages import FileEntry, Finished, Unit
 from xpipe.formats.owner_files import write_owners
 from xpipe.formats.parts import read_part
 from xpipe.ground import files
 from xpipe.ground.sparse import Triple
 from xpipe.ground.sparse_rows import entry_rows, take_rows
+from xpipe.stages.arrays import read_array
 from xpipe.stages.assign.stage import OWNERS
 from xpipe.stages.matrices import MatrixRef, load_group_matrix, open_matrix, part_path
 
 
 @dataclass(frozen=True)
 class OwnerFacts:
-    """What all parts share. has_chances: whether scores are calibrated chances. names: where the data has names."""
+    """What all parts share.
+
+    names: where the data has names. shifts: the files that turn the scores of all labels into chances; none where a
+    method gives no chances.
+    """
 
     membership: MatrixRef
     group_labels: MatrixRef
     names: MatrixRef | None
-    has_chances: bool
+    shifts: tuple[str, ...]
     n_labels: int
 
 
@@ -56,7 +62,7 @@ def write_owners_part(folder: str, unit: OwnersPart, shared: OwnerFacts) -> Fini
         "group": _named(groups, _names(shared.names, "groups"), otherwise=str),
         "label": owned.indices,
         "name": _named(owned.indices, _names(shared.names, "labels"), otherwise=lambda _: None),
-        "chance": owned.values if shared.has_chances else [None] * len(rows),
+        "chance": _chances(folder, owned, shared.shifts) if shared.shifts else [None] * len(rows),
     }
     path = f"{OWNERS}/{OWNERS}/part-{unit.index:05d}.parquet"
     return Finished((FileEntry(path, **write_owners(files.join(folder, path), columns, shared.n_labels)),), None)
@@ -87,6 +93,17 @@ def group_of_owners(members: Triple, group_labels: sp.csr_matrix, owned: Triple)
     wanted = entry_rows(owned.indptr).astype(np.int64) * n_labels + owned.indices
     first: np.ndarray = groups[order][np.searchsorted(pairs[order], wanted)]
     return first
+
+
+def _chances(folder: str, owned: Triple, shifts: tuple[str, ...]) -> np.ndarray:
+    """The chance of every owner, float32."""
+    return shifted(owned.values, _all_shifts(folder, shifts)[owned.indices]).astype(np.float32)
+
+
+@lru_cache(maxsize=1)
+def _all_shifts(folder: str, shifts: tuple[str, ...]) -> np.ndarray:
+    """The shift of every label. Chunks have consecutive labels, in order. Kept per worker."""
+    return np.concatenate([read_array(folder, path) for path in shifts])
 
 
 @lru_cache(maxsize=4)

@@ -71,14 +71,14 @@ def run(context: Context[AssignParams]) -> Produced:
     (planned,) = context.map("plan", plan_labels, [Unit("labels", 0)], assignment)
     settled = _settle(context, assignment)
     chunks = context.map("labels", work.assign_chunk, planned.result.units(), settled)
-    paths = tuple(entry.path for made in chunks for entry in made.files)
+    paths = tuple(made.files[0].path for made in chunks)
     (gathered,) = context.map("rows", work.gather_rows, [Unit("train", 0)], _owner_files(context, paths))
     features = context.inputs["features"]
     about = matrix_about(assignment.n_labels, features.about["part_rows"], {"train": rows_of(features, "train")})
     about["scores"] = SCORES.get(settled.method, "similarity")
     summary = _summary(settled, [made.result for made in chunks], gathered.result)
-    has_chances = all(made.result.expected is not None for made in chunks)
-    owners = _write_owners(context, assignment, has_chances)
+    shifts = tuple(made.result.shifts for made in chunks if made.result.shifts is not None)
+    owners = _write_owners(context, assignment, shifts)
     return Produced({"assigned_labels": (gathered.files, about), OWNERS: (owners, {})}, summary)
 
 
@@ -127,7 +127,7 @@ def _owner_files(context: Context[AssignParams], paths: tuple[str, ...]) -> Owne
     )
 
 
-def _write_owners(context: Context[AssignParams], assignment: Assignment, has_chances: bool) -> list[FileEntry]:
+def _write_owners(context: Context[AssignParams], assignment: Assignment, shifts: tuple[str, ...]) -> list[FileEntry]:
     """Write owners/ from the assigned labels, one unit per part of the samples."""
     from xpipe.stages.assign.owner_tables import OwnerFacts, OwnersPart, write_owners_part
 
@@ -136,7 +136,7 @@ def _write_owners(context: Context[AssignParams], assignment: Assignment, has_ch
         membership=assignment.membership,
         group_labels=assignment.group_labels,
         names=None if names is None else locate(names),
-        has_chances=has_chances,
+        shifts=shifts,
         n_labels=assignment.n_labels,
     )
     cuts = part_rows(context.inputs["features"], "train")
@@ -168,10 +168,10 @@ def trust_of(settled: Settled, chunks: list[ChunkResult], gathered: GatherResult
     """How far to trust the assigned labels: expected figures, and true ones where the truth is known."""
     from xpipe.eagle.trust import expectation
 
-    totals = [chunk.expected for chunk in chunks if chunk.expected is not None]
     known = None if settled.choice is None else settled.choice.trust
-    total = math.fsum(totals) if len(totals) == len(chunks) else None
-    expected, why = expectation(known, gathered.assigned, gathered.total_chance, total)
+    sums = [math.fsum(sums) if None not in sums else None for sums in
+            ([chunk.owned for chunk in chunks], [chunk.expected for chunk in chunks])]  # fmt: skip
+    expected, why = expectation(known, gathered.assigned, *sums)
     return {
         "expected": None if expected is None else dataclasses.asdict(expected),
         "true": None if gathered.quality is None else dataclasses.asdict(gathered.quality),

@@ -74,8 +74,12 @@ def assign_chunk(folder: str, unit: LabelChunk, shared: Settled) -> Finished[Chu
         backend=assignment.backend,
     )
     objective = None if found.objective is None else tuple(found.objective.tolist())
-    entry = _write_owners(folder, unit, samples, to_triple(found.scores))
-    return Finished((entry,), ChunkResult(int(spread_labels(Y1, Y2).nnz), objective, found.expected))
+    entry, allowed = _write_owners(folder, unit, samples, to_triple(found.scores)), int(spread_labels(Y1, Y2).nnz)
+    if found.chances is None:
+        return Finished((entry,), ChunkResult(allowed, objective))
+    owned, total, shift = found.chances
+    shifts = write_array(folder, f"shifts/{unit.name}.npy", shift)
+    return Finished((entry, shifts), ChunkResult(allowed, objective, owned, total, shifts.path))
 
 
 def _stored_vectors(unit: LabelChunk, embedding: MatrixRef) -> sp.csr_matrix:
@@ -107,8 +111,7 @@ def gather_rows(folder: str, unit: Unit, shared: OwnerFiles) -> Finished[GatherR
         for index, (start, stop) in enumerate(pairwise(np.cumsum([0, *shared.cuts]).tolist()))
     ]
     quality = None if shared.truth is None else _quality(assigned, shared.truth)
-    total = float(assigned.values.sum(dtype=np.float64))
-    return Finished(tuple(entries), GatherResult(len(assigned.indices), total, quality))
+    return Finished(tuple(entries), GatherResult(len(assigned.indices), quality))
 
 
 def _sorted_by_sample(chunks: list[tuple[np.ndarray, Triple]], n_samples: int) -> Triple:

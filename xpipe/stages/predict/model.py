@@ -25,7 +25,7 @@ Ranks = Callable[[sp.csr_matrix, int, int], tuple[np.ndarray, np.ndarray]]
 
 
 class LabelNames(NamedTuple):
-    """numbers: the original number of each label of a model. names: by original numbers. given: whether there are any."""
+    """numbers: original number of each label of a model. names: by original numbers. given: whether there are any."""
 
     numbers: np.ndarray
     names: list[str]
