@@ -147,14 +147,16 @@ def _print(folder: str, found: list[Owner], title: str, what: tuple[str, ...]) -
     sure = any(owner.chance is not None for owner in found)
     named = any(owner.id is not None for owner in found)
     columns = ["id" if named else "row", *what, *["chance"] * sure, *["text"] * bool(texts)]
-    table = new_table(*columns, numbers=("row", "chance"), title=title)
+    table = new_table(*columns, numbers=("row", "chance"))
     for owner in found:
         cells = {"group": owner.group, "label": owner.what}
         chance = "" if owner.chance is None else f"{owner.chance:.3f}"
         text = " ".join(texts.get(owner.row, "").split())
         shown = text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."
         table.add_row(owner.who, *(cells[each] for each in what), *[chance] * sure, *[shown] * bool(texts))
-    new_console().print(table)
+    console = new_console()
+    console.print(title)  # as a title of the table it would be folded to the table's width
+    console.print(table)
 
 
 def _say_more(left: int) -> None:

@@ -22,12 +22,13 @@ def owners(run: str, group: str | None, label: str | None, doubtful: int | None,
     from xpipe.engine import results
     from xpipe.errors import ConfigError
     from xpipe.ground import files
+    from xpipe.stages.emitted_paths import OWNERS_FOLDER
     from xpipe.stages.predict.run_models import find_run
 
     if sum(option is not None for option in (group, label, doubtful)) > 1:
         raise ConfigError("--group, --label and --doubtful exclude each other", fix="give one of them")
     folder = find_run(run)
-    path = files.join(folder, "owners")
+    path = files.join(folder, OWNERS_FOLDER)
     if group is not None:
         owner_tables.show_group(path, group, most)
     elif label is not None:

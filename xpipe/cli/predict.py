@@ -21,7 +21,7 @@ from xpipe.metrics.options import K
 @click.option("--split", metavar="NAME", help="Split of an INPUT folder; by default test, else dev, else train.")
 @click.option("--cluster", metavar="KIND", help="Who computes: local, none or an address; by default as in the run.")
 @click.pass_obj
-def predict(options: dict[str, Any], run: str, input_place: str, out: str, model: str | None, **wanted: Any) -> None:
+def predict(options: dict[str, Any], /, run: str, input_place: str, out: str, model: str | None, **wanted: Any) -> None:
     """Predict the labels of INPUT with a model of RUN.
 
     RUN: its folder, its name below runs/, or the file or folder of a model. INPUT: a folder or a file that pipelines

@@ -162,7 +162,7 @@ def trial_quality(
             quality_at(held.refitted(slope, frailty * factor), frailty * factor)
             for factor in (1 / OTHER_FRAILTY, OTHER_FRAILTY)
         ]
-        variance = variance + (np.subtract(*others) / 2) ** 2
+        variance = variance + ((np.array(others[1]) - np.array(others[0])) / 2) ** 2
     return TrialQuality(tuple(found), tuple(np.sqrt(variance).tolist()))
 
 
@@ -171,9 +171,10 @@ def _propagated(quality_at: Callable[[np.ndarray], Quality], at: np.ndarray, cov
     slopes = []
     for number in range(len(at)):
         step = np.where(np.arange(len(at)) == number, STEP, 0.0)
-        slopes.append(np.subtract(quality_at(at + step), quality_at(at - step)) / (2 * STEP))
+        slopes.append((np.array(quality_at(at + step)) - np.array(quality_at(at - step))) / (2 * STEP))
     grown = np.array(slopes)  # parameters x figures
-    return np.maximum(np.einsum("pf,pq,qf->f", grown, covariance, grown), 0.0)
+    variances: np.ndarray = np.maximum(np.einsum("pf,pq,qf->f", grown, covariance, grown), 0.0)
+    return variances
 
 
 class HeldOut:

@@ -21,7 +21,7 @@ from xpipe.ground import files
 from xpipe.ground.sparse import Triple
 from xpipe.ground.sparse_rows import entry_rows, take_rows
 from xpipe.stages.arrays import read_array
-from xpipe.stages.assign.stage import OWNERS
+from xpipe.stages.emitted_paths import OWNERS_FOLDER
 from xpipe.stages.matrices import MatrixRef, load_group_matrix, open_matrix, part_path
 
 
@@ -64,7 +64,7 @@ def write_owners_part(folder: str, unit: OwnersPart, shared: OwnerFacts) -> Fini
         "name": _named(owned.indices, _names(shared.names, "labels"), otherwise=lambda _: None),
         "chance": _chances(folder, owned, shared.shifts) if shared.shifts else [None] * len(rows),
     }
-    path = f"{OWNERS}/{OWNERS}/part-{unit.index:05d}.parquet"
+    path = f"{OWNERS_FOLDER}/{OWNERS_FOLDER}/part-{unit.index:05d}.parquet"
     return Finished((FileEntry(path, **write_owners(files.join(folder, path), columns, shared.n_labels)),), None)
 
 
@@ -97,7 +97,8 @@ def group_of_owners(members: Triple, group_labels: sp.csr_matrix, owned: Triple)
 
 def _chances(folder: str, owned: Triple, shifts: tuple[str, ...]) -> np.ndarray:
     """The chance of every owner, float32."""
-    return shifted(owned.values, _all_shifts(folder, shifts)[owned.indices]).astype(np.float32)
+    chances: np.ndarray = shifted(owned.values, _all_shifts(folder, shifts)[owned.indices]).astype(np.float32)
+    return chances
 
 
 @lru_cache(maxsize=1)

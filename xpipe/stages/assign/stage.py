@@ -18,9 +18,8 @@ from xpipe.engine.params import canonical_params
 from xpipe.engine.stage import Estimate, Produced, Stage
 from xpipe.stages.assign.params import AssignParams
 from xpipe.stages.embed.params import EmbedParams, embedding_identity
+from xpipe.stages.emitted_paths import OWNERS_FOLDER
 from xpipe.stages.matrices import MatrixRef, entries_of, locate, matrix_about, part_rows, rows_of
-
-OWNERS = "owners"  # the artifact, and the output in the run's folder
 
 if TYPE_CHECKING:
     from xpipe.stages.assign.messages import Assignment, ChunkResult, GatherResult, OwnerFiles, Settled
@@ -79,7 +78,7 @@ def run(context: Context[AssignParams]) -> Produced:
     summary = _summary(settled, [made.result for made in chunks], gathered.result)
     shifts = tuple(made.result.shifts for made in chunks if made.result.shifts is not None)
     owners = _write_owners(context, assignment, shifts)
-    return Produced({"assigned_labels": (gathered.files, about), OWNERS: (owners, {})}, summary)
+    return Produced({"assigned_labels": (gathered.files, about), OWNERS_FOLDER: (owners, {})}, summary)
 
 
 def _assignment(context: Context[AssignParams]) -> Assignment:
@@ -169,8 +168,9 @@ def trust_of(settled: Settled, chunks: list[ChunkResult], gathered: GatherResult
     from xpipe.eagle.trust import expectation
 
     known = None if settled.choice is None else settled.choice.trust
-    sums = [math.fsum(sums) if None not in sums else None for sums in
-            ([chunk.owned for chunk in chunks], [chunk.expected for chunk in chunks])]  # fmt: skip
+    owned = [chunk.owned for chunk in chunks if chunk.owned is not None]
+    total = [chunk.expected for chunk in chunks if chunk.expected is not None]
+    sums = (math.fsum(owned), math.fsum(total)) if len(total) == len(chunks) else (None, None)
     expected, why = expectation(known, gathered.assigned, *sums)
     return {
         "expected": None if expected is None else dataclasses.asdict(expected),
@@ -214,12 +214,12 @@ STAGE = Stage(
     section="assign",
     version=6,
     reads=("features", "membership", "group_labels", "label_embedding?", "labels?", "names?"),
-    writes=("assigned_labels", OWNERS),
+    writes=("assigned_labels", OWNERS_FOLDER),
     params=AssignParams,
     run=run,
     seeded=True,
-    exports=(OWNERS,),
-    outputs=(OWNERS,),
+    exports=(OWNERS_FOLDER,),
+    outputs=(OWNERS_FOLDER,),
     identity=identity,
     uses_backend=uses_backend,
     libraries=("numba", "numpy", "pyarrow", "scipy"),

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from xpipe.errors import ConfigError, DataError
 from xpipe.formats.blocks import is_compressed, open_stream
 from xpipe.formats.file_names import SVMLIGHT_ENDINGS
+from xpipe.formats.header import WIDEST
 from xpipe.formats.layout import Layout, SplitFiles, recognise
 from xpipe.formats.matrix_formats import matrix_format_of
 from xpipe.formats.reading import InputFile, files_with_rows
@@ -95,8 +96,8 @@ def rows_of_input(
     else:
         file = _single_file(place)
         layout = Layout(files.parent(place), file.text_kind, place, {file.split: SplitFiles()}, None, None, False)
-    if file.text_kind == "svmlight" and params.n_features is None:
-        params = params.model_copy(update={"n_features": n_features})
+    if file.text_kind == "svmlight":  # it does not say how wide it is; its labels are not looked at
+        params = params.model_copy(update={"n_features": params.n_features or n_features, "n_labels": WIDEST})
     reading = Reading(layout, params, state=repr(files.stamp(file.path)))
     return MatrixRows(scan_file(folder, FileToScan(file.name, 0, file), reading).result, reading)
 
