@@ -33,20 +33,7 @@ def test_help_imports_nothing_heavy():
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "HEAVY []" in output
-    for command in (
-        "run",
-        "plan",
-        "check",
-        "convert",
-        "synth",
-        "evaluate",
-        "verify",
-        "show",
-        "clean",
-        "doctor",
-        "owners",
-        "predict",
-    ):
+    for command in "run plan check convert synth evaluate verify show clean doctor owners predict".split():
         assert f"\n  {command}" in output
 
 

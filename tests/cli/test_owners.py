@@ -7,9 +7,11 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from tests.samples import run_pipeline, write_dataset, write_pipeline
+from tests.eagle.samples import planted
+from tests.samples import run_pipeline, write_pipeline
 from xpipe.cli.main import cli
 from xpipe.errors import ConfigError, DataError, XpipeError
+from xpipe.formats import write_xmc
 from xpipe.formats.owner_files import write_owners
 
 
@@ -101,7 +103,10 @@ def test_a_run_without_owners_or_chances(run, tmp_path):
 
 def test_from_groups_to_owners_and_predictions(tmp_path):
     """The whole way of a small pipeline with a tree."""
-    data = write_dataset(tmp_path / "data", n_train=60, n_test=10)
+    data, (X, Y) = tmp_path / "data", planted(210)
+    data.mkdir()
+    write_xmc(str(data / "train.txt"), X[:200], Y[:200])
+    write_xmc(str(data / "test.txt"), X[200:], Y[200:])
     path = write_pipeline(tmp_path, data, "assign: {method: discriminative}\ntrain: {tree: {n_trees: 1}}\n")
     run_pipeline(path, "emit.formats=[parquet]", "emit.datasets=[tree]")
     run = tmp_path / "runs" / "sample"

@@ -82,7 +82,8 @@ def group_of_owners(members: Triple, group_labels: sp.csr_matrix, owned: Triple)
     members: groups of each sample; owned: labels of each sample, ascending.
     """
     if (np.diff(members.indptr) == 1).all():
-        return members.indices[entry_rows(owned.indptr)].astype(np.int64)
+        only: np.ndarray = members.indices[entry_rows(owned.indptr)].astype(np.int64)
+        return only
     n_labels = max(group_labels.shape[1], 1)
     listed = Triple(group_labels.indptr.astype(np.int64), group_labels.indices, group_labels.data)
     allowed = take_rows(listed, members.indices)  # one row of labels per membership
