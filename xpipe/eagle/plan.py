@@ -26,11 +26,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle.assignment import assign, embed_and_assign
-from xpipe.eagle.choice import Choice, choose
+from xpipe.eagle.choice import EMBEDDINGS, USUAL_RIDGE, Choice, choose
 from xpipe.eagle.discriminative import ChanceSums, Owned, find_owners
 from xpipe.eagle.options import ImputeOptions
 from xpipe.eagle.ownership import check_owners
 from xpipe.eagle.problem import as_ones
+from xpipe.eagle.trust import TrialQuality
 from xpipe.eagle.whitening import Whitener, whiten
 from xpipe.ground.backend import Backend
 from xpipe.grouping.groups import spread_labels
@@ -102,6 +103,24 @@ def decide(
         lambda samples: features.take(samples, scaled=True), Y1, Y2, options, mean=mean, threads=threads
     )
     return Decision(options, choice.method, choice, whitener)
+
+
+def judge(
+    options: ImputeOptions, features: FeatureRows, Y1: sp.csr_matrix, Y2: sp.csr_matrix, threads: int
+) -> TrialQuality | None:
+    """How good the owners of a method without choices look in a trial; None where that is not known.
+
+    The trial is that of `discriminative` with its usual ridge. It changes no owner.
+    """
+    if options.method not in ("baseline", *EMBEDDINGS):
+        return None
+    trial = ImputeOptions("discriminative", options.steps, options.step_size, ridge=USUAL_RIDGE, seed=options.seed)
+    mean = features.mean(scaled=True) if needs_mean(options) else None
+    choice, _ = choose(
+        lambda samples: features.take(samples, scaled=True), Y1, Y2, trial, mean=mean, judged=options.method,
+        threads=threads,
+    )  # fmt: skip
+    return choice.trust
 
 
 def assign_chunk(

@@ -9,9 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from tests.samples import bytes_below, run_pipeline, write_dataset, write_pipeline
+from tests.eagle.samples import planted
+from tests.samples import bytes_below, random_matrices, run_pipeline, write_dataset, write_pipeline
 from tests.stages.small_chunks import SMALL_CHUNK
-from xpipe.formats import read_xmc, write_sparse
+from xpipe.formats import read_xmc, write_sparse, write_xmc
 from xpipe.formats.owner_files import read_owners
 from xpipe.formats.parquet import read_split
 from xpipe.ground.sparse import to_triple
@@ -70,9 +71,27 @@ def test_chunks_of_labels_change_no_byte(tmp_path, data, monkeypatch):
     assert one == many
 
 
-def test_a_method_without_chances_says_so(tmp_path, data):
-    results = run(tmp_path, data, "baseline")
+@pytest.mark.parametrize("method", ["baseline", "centred"])
+def test_a_method_without_chances_is_judged_by_a_trial(tmp_path, method):
+    (tmp_path / "in").mkdir()
+    X, Y = planted(800)
+    write_xmc(str(tmp_path / "in" / "train.txt"), X, Y)
+    results = run(tmp_path, tmp_path / "in", method, part_rows=200)
     assert {owner["chance"] for owner in owners_of(tmp_path)} == {None}
+    trust = results["trust"]
+    assert "no chances of their own" in trust["why"]
+    for name in ("precision", "recall", "f1"):
+        assert trust["expected"][name]["value"] == pytest.approx(trust["true"][name], abs=0.06), name
+        assert trust["expected"][name]["low"] < trust["expected"][name]["high"]
+    if method == "baseline":
+        assert trust["expected"]["recall"]["value"] == 1.0
+
+
+def test_where_nothing_tells_members_apart_nothing_is_known(tmp_path):
+    (tmp_path / "in").mkdir()
+    X, Y = random_matrices(60)
+    write_xmc(str(tmp_path / "in" / "train.txt"), X, Y)
+    results = run(tmp_path, tmp_path / "in", "baseline")
     assert results["trust"]["expected"] is None
     assert "not known" in results["trust"]["why"]
     assert results["trust"]["true"]["recall"] == 1.0

@@ -10,7 +10,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-from xpipe.eagle.options import CHOOSING, largest_rank
+from xpipe.eagle.options import largest_rank
 from xpipe.engine.context import Context
 from xpipe.engine.manifest import Artifact
 from xpipe.engine.messages import FileEntry, Unit
@@ -47,8 +47,8 @@ def estimate(params: AssignParams, inputs: dict[str, Artifact]) -> Estimate:
     features = inputs["features"]
     n_rows, entries, n_features = rows_of(features, "train"), entries_of(features, "train"), features.about["n_columns"]
     needed = {"baseline": 4 * entries}.get(params.method, 24 * entries)
-    if params.method in CHOOSING:
-        needed = max(needed, 16 * entries + 4 * largest_rank(n_features) * (n_rows + 4 * n_features))
+    # every method has a trial, which tells how far to trust it
+    needed = max(needed, 16 * entries + 4 * largest_rank(n_features) * (n_rows + 4 * n_features))
     return Estimate(n_rows, 250 * 2**20 + needed)
 
 
@@ -107,7 +107,8 @@ def _settle(context: Context[AssignParams], assignment: Assignment) -> Settled:
     from xpipe.stages.assign.messages import Settled
 
     if not assignment.options.chooses:
-        return Settled(assignment, assignment.options.method)
+        (judged,) = context.map("trust", work.judge_method, [Unit("trust", 0)], assignment)
+        return Settled(assignment, assignment.options.method, judged=judged.result)
     (chosen,) = context.map("choice", work.choose_method, [Unit("choice", 0)], assignment)
     whitener = tuple(entry.path for entry in chosen.files)
     return Settled(assignment, chosen.result.method, chosen.result, whitener)
@@ -167,7 +168,7 @@ def trust_of(settled: Settled, chunks: list[ChunkResult], gathered: GatherResult
     """How far to trust the assigned labels: expected figures, and true ones where the truth is known."""
     from xpipe.eagle.trust import expectation
 
-    known = None if settled.choice is None else settled.choice.trust
+    known = settled.judged if settled.choice is None else settled.choice.trust
     owned = [chunk.owned for chunk in chunks if chunk.owned is not None]
     total = [chunk.expected for chunk in chunks if chunk.expected is not None]
     sums = (math.fsum(owned), math.fsum(total)) if len(total) == len(chunks) else (None, None)

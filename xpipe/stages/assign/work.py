@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from xpipe.eagle import plan
 from xpipe.eagle.choice import Choice
+from xpipe.eagle.trust import TrialQuality
 from xpipe.eagle.whitening import Whitener
 from xpipe.engine.messages import FileEntry, Finished, Unit
 from xpipe.errors import StageError
@@ -55,6 +56,12 @@ def choose_method(folder: str, unit: Unit, shared: Assignment) -> Finished[Choic
     assert whitener is not None
     kept = (whitener.scale, whitener.directions, whitener.of_mean, np.array([whitener.width]))
     return Finished(tuple(write_array(folder, path, array) for path, array in zip(WHITENER, kept, strict=True)), choice)
+
+
+def judge_method(folder: str, unit: Unit, shared: Assignment) -> Finished[TrialQuality | None]:
+    """How good the owners of a method without choices look in a trial."""
+    Y1, Y2 = load_group_matrix(shared.membership), load_group_matrix(shared.group_labels)
+    return Finished((), plan.judge(shared.options, StoredRows(folder, shared.features), Y1, Y2, usable_cores()))
 
 
 def assign_chunk(folder: str, unit: LabelChunk, shared: Settled) -> Finished[ChunkResult]:
