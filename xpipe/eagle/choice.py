@@ -97,8 +97,8 @@ def choose(
     """Make all choices; returns them with the whitener of the chosen ridge.
 
     take_rows gives the rows of samples, whose values must be 1 at most (`spectrum.scaled_rows`). mean: of all rows;
-    needed for `auto`. judged: the method whose owners `Choice.trust` is about; by default the one chosen. How groups and
-    labels are numbered does not change the choices.
+    needed for `auto`. judged: the method whose owners `Choice.trust` is about; by default the one chosen. How groups
+    and labels are numbered does not change the choices.
     """
     Y1, Y2 = renumbered(Y1, Y2)
     with one_thread_each():  # several BLAS threads would add in another order
