@@ -106,10 +106,9 @@ def test_groups_that_tell_nothing_leave_the_prior():
     np.testing.assert_allclose(np.sqrt(np.diag(held.covariance(at)))[0], PRIOR[0], rtol=0.1)
 
 
-@pytest.mark.parametrize("method", ["discriminative", "auto"])
-def test_expected_figures_are_near_the_true_ones(method):
-    X, Y = planted(2000, 20, seed=3)
-    found = impute(X, *random_groups(Y, 5, 0), method, threads=1)
+def test_expected_figures_are_near_the_true_ones():
+    X, Y = planted(1200, 12, seed=3)
+    found = impute(X, *random_groups(Y, 5, 0), "discriminative", threads=1)
     hits = found.labels.multiply(Y).sum()
     true = dict(zip(FIGURES, quality_of(hits, found.labels.nnz, Y.nnz), strict=True))
     assert found.trust is not None

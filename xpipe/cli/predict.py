@@ -28,7 +28,7 @@ def predict(options: dict[str, Any], /, run: str, input_place: str, out: str, mo
     read. The table has the columns row, id, rank, label, name and score; labels have the numbers and names of the data
     that the run read.
     """
-    from xpipe.cli.console import new_console
+    from xpipe.cli.console import SYNTHETIC, new_console
     from xpipe.cli.progress import Progress
     from xpipe.engine.places import check_file
     from xpipe.stages.predict.predicting import PredictOptions, predict_input
@@ -36,6 +36,7 @@ def predict(options: dict[str, Any], /, run: str, input_place: str, out: str, mo
     check_file("--out", out)
     with Progress(mode=options["progress"]) as progress:
         found = predict_input(run, input_place, out, model, PredictOptions(**wanted), progress)
-    new_console().print(
-        f"wrote {found.path}: {found.predictions:,} predictions for {found.rows:,} rows by {found.model}"
-    )
+    console = new_console()
+    if found.synthetic:
+        console.print(SYNTHETIC, style="bold yellow")
+    console.print(f"wrote {found.path}: {found.predictions:,} predictions for {found.rows:,} rows by {found.model}")

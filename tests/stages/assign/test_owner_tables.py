@@ -74,7 +74,7 @@ def test_chunks_of_labels_change_no_byte(tmp_path, data, monkeypatch):
 @pytest.mark.parametrize("method", ["baseline", "centred"])
 def test_a_method_without_chances_is_judged_by_a_trial(tmp_path, method):
     (tmp_path / "in").mkdir()
-    X, Y = planted(800)
+    X, Y = planted(500)
     write_xmc(str(tmp_path / "in" / "train.txt"), X, Y)
     results = run(tmp_path, tmp_path / "in", method, part_rows=200)
     assert {owner["chance"] for owner in owners_of(tmp_path)} == {None}

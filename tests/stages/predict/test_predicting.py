@@ -116,9 +116,24 @@ def test_mistakes_leave_nothing(predict_run, predict_data, tmp_path, monkeypatch
     assert sorted(path.name for path in tmp_path.iterdir()) == ["narrow.npz"]
 
 
+def test_a_stand_in_says_so(predict_run, predict_data, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(predict_run, run)
+    assert not predict(run, predict_data, tmp_path / "real.parquet").synthetic
+    (run / "results.json").write_text(
+        (run / "results.json").read_text().replace('"synthetic": false', '"synthetic": true')
+    )
+    assert predict(run, predict_data, tmp_path / "out.parquet").synthetic
+    told = [
+        pq.ParquetFile(tmp_path / name).schema_arrow.metadata.get(b"synthetic")
+        for name in ("real.parquet", "out.parquet")
+    ]
+    assert told == [None, b"true"]
+
+
 def test_a_damaged_run_is_named(predict_run, predict_data, tmp_path):
     broken = tmp_path / "broken"
     shutil.copytree(predict_run, broken)
-    (broken / "results.json").write_text('{"pipeline": {"data": {"dir": 7}}}')
+    (broken / "results.json").write_text('{"synthetic": false, "pipeline": {"data": {"dir": 7}, "cluster": {}}}')
     with pytest.raises(DataError, match="settings of the run"):
         predict(broken, predict_data, tmp_path / "out.parquet")

@@ -39,6 +39,7 @@ class RunSettings(TypedDict):
     """The part of results.json that says how a run read its data, and who computed."""
 
     pipeline: dict[str, Any]
+    synthetic: bool
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,22 @@ class PredictOptions:
 
 @dataclass(frozen=True)
 class PredictionSummary:
-    """What was written: the path, rows that were read, rows with a prediction, predictions; and by which model."""
+    """What was written: the path, rows that were read, predictions; by which model, and whether of a stand-in's run."""
 
     path: str
     rows: int
     predictions: int
     model: str
+    synthetic: bool
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the run of a model read its data, who computes, and whether the data was a generated stand-in."""
+
+    data: DataParams
+    cluster: ClusterParams
+    synthetic: bool
 
 
 def predict_input(
@@ -78,54 +89,54 @@ def predict_input(
     """
     options.check()
     stored = find_model(run, model)
-    params, cluster_params = settings_of(stored, options.cluster)
+    settings = settings_of(stored, options.cluster)
     opened = open_model(stored)  # what is wrong with it is found before a worker starts
     out = files.local(os.fspath(out))
     scratch = files.join(files.parent(out), temporary_name(files.basename(out)))
     try:
-        with while_executing(), contextlib.closing(connect(cluster_params, progress)) as cluster:
-            rows = rows_of_input(scratch, place, params, stored, opened.n_features, options.split)
+        with while_executing(), contextlib.closing(connect(settings.cluster, progress)) as cluster:
+            rows = rows_of_input(scratch, place, settings.data, stored, opened.n_features, options.split)
             check_features(rows.n_features, opened.n_features, stored.name, where=place)
             bar = progress.stage("predict", unit="rows")
             context: Context[Params] = Context(
                 stage="predict", params=Params(), seed=0, inputs={}, folder=scratch, cluster=cluster,
-                cluster_params=cluster_params, bar=bar, warn=progress.warn, note=progress.note, backend=choose("cpu"),
+                cluster_params=settings.cluster, bar=bar, warn=progress.warn, note=progress.note, backend=choose("cpu"),
             )  # fmt: skip
             units = [Block(f"rows-{block.index:05d}", block.count, block) for block in rows.blocks()]
             shared = Predicting(rows, stored, options.k, options.threshold)
             made = [one.result for one in context.map("predict", predict_block, units, shared)]
-            join_blocks(scratch, made, out)
+            join_blocks(scratch, made, out, settings.synthetic)
             bar.done()
     finally:
         files.remove(scratch)
-    return PredictionSummary(out, sum(unit.size for unit in units), sum(one.predictions for one in made), stored.name)
+    n_rows, n_predictions = sum(unit.size for unit in units), sum(one.predictions for one in made)
+    return PredictionSummary(out, n_rows, n_predictions, stored.name, settings.synthetic)
 
 
-def settings_of(stored: StoredModel, kind: str | None) -> tuple[DataParams, ClusterParams]:
-    """How the run of a model read its data, and who computes: its cluster, unless another kind is asked for."""
+def settings_of(stored: StoredModel, kind: str | None) -> Settings:
+    """The settings of the run of a model. kind: of the cluster, where another than that of the run is asked for."""
     path = RESULTS if stored.run is None else files.join(stored.run, RESULTS)
-    pipeline: dict[str, Any] = {"data": {"dir": "."}, "cluster": {"kind": "none"}}
+    found = RunSettings(pipeline={"data": {"dir": "."}, "cluster": {"kind": "none"}}, synthetic=False)
     if stored.run is not None:
-        pipeline |= read_json(path, RunSettings, fix=FIX, allow_nan=True)["pipeline"]
+        found = read_json(path, RunSettings, fix=FIX, allow_nan=True)
     try:
-        data, cluster = DataParams.model_validate(pipeline["data"]), ClusterParams.model_validate(pipeline["cluster"])
+        data = DataParams.model_validate(found["pipeline"].get("data"))
+        cluster = ClusterParams.model_validate(found["pipeline"].get("cluster"))
     except ValidationError as error:
         raise DataError("the settings of the run cannot be read", where=path, why=str(error)[:300], fix=FIX) from error
-    if kind is None:
-        return data, cluster
-    try:
-        return data, ClusterParams.model_validate({**cluster.model_dump(), "kind": kind})
-    except ValidationError as error:
-        fix = "local, none or a scheduler's address: tcp://host:8786"
-        raise ConfigError(f"no cluster {kind!r}", fix=fix) from error
+    if kind is not None:
+        try:
+            cluster = ClusterParams.model_validate({**cluster.model_dump(), "kind": kind})
+        except ValidationError as error:
+            fix = "local, none or a scheduler's address: tcp://host:8786"
+            raise ConfigError(f"no cluster {kind!r}", fix=fix) from error
+    return Settings(data, cluster, found["synthetic"])
 
 
-def join_blocks(folder: str, blocks: Sequence[Predicted], out: str) -> None:
+def join_blocks(folder: str, blocks: Sequence[Predicted], out: str, synthetic: bool) -> None:
     """Join the tables of all blocks to one file, one row group per block that has predictions."""
-    metadata = None
-    for block in blocks[:1]:
-        with open_parquet(files.join(folder, block.path), COLUMNS) as part:
-            metadata = part.schema_arrow.metadata
+    with open_parquet(files.join(folder, blocks[0].path), COLUMNS) as part:  # there is always one, if of no rows
+        metadata = {**(part.schema_arrow.metadata or {}), **({b"synthetic": b"true"} if synthetic else {})}
     schema = pa.schema(COLUMNS, metadata=metadata)
     with (
         files.open_write(out) as stream,
