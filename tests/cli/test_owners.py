@@ -79,6 +79,7 @@ def test_the_most_doubtful(run):
         (("--group", "acne"), "did you mean acme"),
         (("--label", "gren"), "did you mean green"),
         (("--label", "9"), "nobody owns"),
+        (("--label", "99999999999"), "nobody owns"),
         (("--group", "acme", "--label", "1"), "exclude each other"),
     ],
 )

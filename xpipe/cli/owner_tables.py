@@ -5,9 +5,12 @@ Computes no figure: chances come from owners/, expected quality from results.jso
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from xpipe.cli.console import SYNTHETIC, new_console, new_table
 from xpipe.errors import ConfigError
@@ -54,8 +57,7 @@ def texts_of_rows(folder: str, rows: Iterable[int]) -> dict[int, str]:
 
 def show_group(folder: str, group: str, most: int) -> None:
     """Print the members of a group with their labels and chances."""
-    groups: set[str] = set()
-    found = _matching(folder, lambda owner: owner.group == group, lambda owner: groups.add(owner.group))
+    found, groups = _matching(folder, "group", group)
     if not found:
         hint = did_you_mean(group, groups) or "groups have the names or numbers of owners/"
         raise ConfigError(f"no group {group!r} has owners in this run", where=folder, fix=hint)
@@ -66,9 +68,9 @@ def show_group(folder: str, group: str, most: int) -> None:
 
 def show_label(folder: str, label: str, most: int) -> None:
     """Print the owners of a label, the surest first."""
-    names: set[str] = set()
-    by_name = _matching(folder, lambda owner: owner.name == label, lambda owner: names.add(owner.what))
-    found = by_name or _matching(folder, lambda owner: str(owner.label) == label)
+    found, names = _matching(folder, "name", label)
+    if not found and label.isdecimal() and int(label) < 2**31:
+        found, _ = _matching(folder, "label", int(label))
     if not found:
         hint = did_you_mean(label, names) or "labels have the names or numbers of owners/"
         raise ConfigError(f"nobody owns a label {label!r} in this run", where=folder, fix=hint)
@@ -80,8 +82,14 @@ def show_label(folder: str, label: str, most: int) -> None:
 
 def show_doubtful(folder: str, count: int) -> None:
     """Print the owners with the lowest chances."""
-    known = (owner for owner in _owners(folder) if owner.chance is not None)
-    found = heapq.nsmallest(count, known, key=lambda owner: (owner.sureness, owner.row, owner.label))
+    found: list[Owner] = []
+    for piece in read_owners(folder):
+        known = piece.filter(piece["chance"].is_valid())
+        lowest = np.argsort(known["chance"].to_numpy(), kind="stable")[:count]
+        found = sorted(
+            [*found, *_owners(known.take(lowest))], key=lambda owner: (owner.sureness, owner.row, owner.label)
+        )
+        del found[count:]
     if not found:
         raise ConfigError(
             "the owners of this run have no chances", where=folder, why="the method that chose them gives none",
@@ -92,21 +100,23 @@ def show_doubtful(folder: str, count: int) -> None:
 
 def show_overview(folder: str, results: dict[str, Any]) -> None:
     """Print how many owners there are, and how good they are expected to be."""
-    rows: set[int] = set()
     groups: set[str] = set()
     labels: set[int] = set()
-    total = 0
-    for owner in _owners(folder):
-        total += 1
-        rows.add(owner.row)
-        groups.add(owner.group)
-        labels.add(owner.label)
+    total, n_rows, last = 0, 0, -1
+    for piece in read_owners(folder):
+        rows = piece["row"].to_numpy()  # ascending
+        total += len(rows)
+        n_rows += int(np.count_nonzero(np.diff(rows, prepend=last)))
+        last = int(rows[-1]) if len(rows) else last
+        groups.update(piece["group"].unique().to_pylist())
+        labels.update(piece["label"].unique().to_pylist())
     console = new_console()
-    console.print(f"{total:,} owners: {len(rows):,} rows, {len(groups):,} groups, {len(labels):,} labels")
+    console.print(f"{total:,} owners: {n_rows:,} rows, {len(groups):,} groups, {len(labels):,} labels")
     trust = results.get("trust")
     if trust:
-        console.print(trust_table(trust))
-        console.print(trust["why"])
+        if trust["expected"] or trust["true"]:
+            console.print(trust_table(trust))
+        console.print(f"expected quality: {trust['why']}")
     if results["synthetic"]:
         console.print(SYNTHETIC, style="bold yellow")
     console.print("more: --group G, --label L, --doubtful 20")
@@ -123,22 +133,20 @@ def trust_table(trust: dict[str, Any]) -> Any:
     return table
 
 
-def _owners(folder: str) -> Iterable[Owner]:
-    """All rows of owners/, one piece in memory at a time."""
+def _owners(piece: pa.Table) -> list[Owner]:
+    """The rows of a piece of owners/."""
+    columns = [piece[name].to_pylist() for name in Owner._fields]
+    return list(map(Owner._make, zip(*columns, strict=True)))
+
+
+def _matching(folder: str, column: str, wanted: str | int) -> tuple[list[Owner], set[str]]:
+    """(The owners with a value in a column, every other value of it). One piece is in memory at a time."""
+    found: list[Owner] = []
+    seen: set[str] = set()
     for piece in read_owners(folder):
-        columns = [piece[name].to_pylist() for name in Owner._fields]
-        yield from map(Owner._make, zip(*columns, strict=True))
-
-
-def _matching(folder: str, wanted: Callable[[Owner], bool], see: Callable[[Owner], None] | None = None) -> list[Owner]:
-    """The owners that are wanted; `see` is shown every owner."""
-    found = []
-    for owner in _owners(folder):
-        if see is not None:
-            see(owner)
-        if wanted(owner):
-            found.append(owner)
-    return found
+        seen.update(str(value) for value in piece[column].unique().to_pylist() if value is not None)
+        found += _owners(piece.filter(pc.equal(piece[column], pa.scalar(wanted, piece[column].type))))
+    return found, seen
 
 
 def _print(folder: str, found: list[Owner], title: str, what: tuple[str, ...]) -> None:

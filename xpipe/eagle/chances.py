@@ -43,6 +43,7 @@ def totals_by_rate(crowd: Crowd, n_groups: np.ndarray, share: float = 1.0) -> np
 
     Examples
     --------
+    >>> import numpy as np
     >>> from xpipe.eagle.chances import Crowd, totals_by_rate
     >>> totals_by_rate(Crowd((2,), (100,), 1.0), np.array([75])).round(6).tolist()  # (1 - 0.5)^2 of groups have none
     [100.0]

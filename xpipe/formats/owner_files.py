@@ -43,7 +43,8 @@ def write_owners(path: str, columns: Mapping[str, Any], n_labels: int) -> Writte
     True
     >>> folder.cleanup()
     """
-    arrays = [pa.array(columns[name], kind) for name, kind in OWNER_COLUMNS]
+    given = [(columns[name], kind) for name, kind in OWNER_COLUMNS]
+    arrays = [column if isinstance(column, pa.Array) else pa.array(column, kind) for column, kind in given]
     return write_table(path, OWNER_COLUMNS, arrays, {"n_labels": str(n_labels)}, ROW_GROUP)
 
 

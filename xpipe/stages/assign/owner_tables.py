@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import pyarrow as pa
 import scipy.sparse as sp
 
 from xpipe.eagle.chances import shifted
@@ -58,11 +59,11 @@ def write_owners_part(folder: str, unit: OwnersPart, shared: OwnerFacts) -> Fini
     ids = ids_of_samples(shared, samples)
     columns = {
         "row": samples[rows],
-        "id": [None] * len(rows) if ids is None else [ids[row] for row in rows.tolist()],
+        "id": pa.nulls(len(rows), pa.string()) if ids is None else pa.array(ids, pa.string()).take(pa.array(rows)),
         "group": _named(groups, _names(shared.names, "groups"), otherwise=str),
         "label": owned.indices,
         "name": _named(owned.indices, _names(shared.names, "labels"), otherwise=lambda _: None),
-        "chance": _chances(folder, owned, shared.shifts) if shared.shifts else [None] * len(rows),
+        "chance": _chances(folder, owned, shared.shifts) if shared.shifts else pa.nulls(len(rows), pa.float32()),
     }
     path = f"{OWNERS_FOLDER}/{OWNERS_FOLDER}/part-{unit.index:05d}.parquet"
     return Finished((FileEntry(path, **write_owners(files.join(folder, path), columns, shared.n_labels)),), None)
@@ -117,8 +118,8 @@ def _names(where: MatrixRef | None, what: str) -> tuple[str, ...] | None:
     return tuple(json.loads(files.read_bytes(path)))
 
 
-def _named(
-    numbers: np.ndarray, names: tuple[str, ...] | None, otherwise: Callable[[int], str | None]
-) -> list[str | None]:
-    """The name of each number; `otherwise(number)` where there are no names."""
-    return [names[number] if names else otherwise(number) for number in numbers.tolist()]
+def _named(numbers: np.ndarray, names: tuple[str, ...] | None, otherwise: Callable[[int], str | None]) -> pa.Array:
+    """The name of each number; `otherwise(number)` where there are no names. Each name is made once."""
+    different, places = np.unique(numbers, return_inverse=True)
+    words = [names[number] if names else otherwise(number) for number in different.tolist()]
+    return pa.array(words, pa.string()).take(pa.array(places))
