@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -32,7 +35,14 @@ def run(tmp_path_factory):
     figure = {"value": 0.625, "low": 0.5, "high": 0.75}
     trust = {"expected": dict.fromkeys(("precision", "recall", "f1"), figure),
              "true": {"precision": 0.6, "recall": 0.7, "f1": 0.65}, "why": "from chances"}  # fmt: skip
-    results = {"name": "mine", "synthetic": True, "stages": [], "outputs": {}, "seconds": 1, "out": str(folder)}
+    results = {
+        "name": "mine",
+        "synthetic": True,
+        "stages": [{"stage": "read", "key": "0a1b"}],
+        "outputs": {},
+        "seconds": 1,
+        "out": str(folder),
+    }
     (folder / "results.json").write_text(json.dumps({**results, "trust": trust}))
     return folder
 
@@ -65,6 +75,21 @@ def test_the_owners_of_a_label_surest_first(run):
     assert shown.index("1.000") < shown.index("0.900") < shown.index("0.400")
     assert call("owners", run, "--label", "1") == shown
     assert "green (label 2): 1 owners" in call("owners", run, "--label", "green")
+
+
+def test_texts_stand_beside_owners(run):
+    texts = run.parent / ".store" / "read-0a1b" / "texts" / "split=train"
+    texts.mkdir(parents=True)
+    long = "a  kettle\nmade of " + "steel " * 40
+    try:
+        pq.write_table(pa.table({"sample": [0, 1], "text": ["a [b]lamp[/b]", long]}), texts / "part-00000.parquet")
+        shown = call("owners", run, "--doubtful", 2)
+    finally:
+        shutil.rmtree(run.parent / ".store")
+    assert "a [b]lamp[/b]" in shown
+    assert "a kettle made of steel" in shown
+    assert "..." in shown
+    assert "lamp" not in call("owners", run, "--doubtful", 2)
 
 
 def test_the_most_doubtful(run):

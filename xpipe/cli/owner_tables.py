@@ -5,7 +5,7 @@ Computes no figure: chances come from owners/, expected quality from results.jso
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xpipe.cli.console import SYNTHETIC, new_console, new_table
+from xpipe.engine.results import stages_used
 from xpipe.errors import ConfigError
 from xpipe.formats.owner_files import read_owners
+from xpipe.formats.parquet_files import read_columns
+from xpipe.ground import files
 from xpipe.ground.close_match import did_you_mean
 
+STORE = ".store"  # beside the folders of runs, unless a pipeline says otherwise
+STORED_READ = re.compile(r"read-[0-9a-z]+")  # a name alone: it leads to no other place
 LONGEST_TEXT = 60  # characters of a text that a table shows
 FIGURES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 
@@ -47,12 +52,21 @@ class Owner(NamedTuple):
         return -1.0 if self.chance is None else self.chance
 
 
-def texts_of_rows(folder: str, rows: Iterable[int]) -> dict[int, str]:
-    """The texts of some rows, where the run was made from texts; matrices have none.
+def texts_of_rows(folder: str, rows: set[int]) -> dict[int, str]:
+    """The texts of some rows, where the run was made from texts and its store lies in its usual place, beside it.
 
-    This is the one place where `xpipe owners` gets its texts from.
+    folder: owners/ of the run. This is the one place where `xpipe owners` gets its texts from: the artifact `texts` of
+    stage read, with the columns `sample` and `text`. One part is in memory at a time.
     """
-    return {}
+    run = files.parent(folder)
+    used = next((name for name in stages_used(run) if STORED_READ.fullmatch(name)), None)
+    parts = files.join(files.parent(run), STORE, used, "texts", "split=train") if used else ""
+    found: dict[int, str] = {}
+    for name in files.listing(parts) if used else []:
+        table = read_columns(files.join(parts, name), [("sample", pa.int64()), ("text", pa.string())])
+        wanted = table.filter(pc.is_in(table["sample"], pa.array(sorted(rows), pa.int64())))
+        found.update(zip(wanted["sample"].to_pylist(), wanted["text"].to_pylist(), strict=True))
+    return found
 
 
 def show_group(folder: str, group: str, most: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
@@ -18,7 +19,8 @@ from xpipe.formats.parquet import read_split
 from xpipe.ground.sparse import to_triple
 from xpipe.grouping import given_groups, random_groups
 from xpipe.stages import label_chunks
-from xpipe.stages.assign.owner_tables import group_of_owners
+from xpipe.stages.assign.owner_tables import OwnerFacts, group_of_owners, ids_of_samples
+from xpipe.stages.matrices import MatrixRef
 
 
 @pytest.fixture(scope="module")
@@ -125,3 +127,15 @@ def test_the_group_of_an_owner_is_the_first_that_has_the_label():
                 for row, label in zip(rows, labels, strict=True)]  # fmt: skip
     assert found.tolist() == expected
     assert len(expected) > 30
+
+
+def test_ids_of_a_part_come_from_the_artifact_ids(tmp_path):
+    path = tmp_path / "ids" / "split=train" / "part-00001.parquet"
+    path.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"sample": [8, 9], "id": ["sku-8", "sku-9"]}), path)
+    nowhere = MatrixRef("", "")
+    facts = OwnerFacts(nowhere, nowhere, None, MatrixRef(str(tmp_path), "ids"), (), 3)
+    assert ids_of_samples(facts, 1).to_pylist() == ["sku-8", "sku-9"]
+    pq.write_table(pa.table({"sample": [8, 9]}), path)
+    assert ids_of_samples(facts, 1) is None
+    assert ids_of_samples(OwnerFacts(nowhere, nowhere, None, None, (), 3), 1) is None

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from xpipe.eagle.chances import shifted
 from xpipe.engine.messages import FileEntry, Finished, Unit
 from xpipe.formats.owner_files import write_owners
+from xpipe.formats.parquet_files import read_columns
 from xpipe.formats.parts import read_part
 from xpipe.ground import files
 from xpipe.ground.sparse import Triple
@@ -30,13 +31,14 @@ from xpipe.stages.matrices import MatrixRef, load_group_matrix, open_matrix, par
 class OwnerFacts:
     """What all parts share.
 
-    names: where the data has names. shifts: the files that turn the scores of all labels into chances; none where a
+    names, ids: where the data has them. shifts: the files that turn the scores of all labels into chances; none where a
     method gives no chances.
     """
 
     membership: MatrixRef
     group_labels: MatrixRef
     names: MatrixRef | None
+    ids: MatrixRef | None
     shifts: tuple[str, ...]
     n_labels: int
 
@@ -56,10 +58,10 @@ def write_owners_part(folder: str, unit: OwnersPart, shared: OwnerFacts) -> Fini
     membership = open_matrix(shared.membership, "train")
     members = membership.take(np.arange(unit.start, unit.start + unit.size))[1]
     groups = group_of_owners(members, load_group_matrix(shared.group_labels), owned)
-    ids = ids_of_samples(shared, samples)
+    ids = ids_of_samples(shared, unit.index)
     columns = {
         "row": samples[rows],
-        "id": pa.nulls(len(rows), pa.string()) if ids is None else pa.array(ids, pa.string()).take(pa.array(rows)),
+        "id": pa.nulls(len(rows), pa.string()) if ids is None else ids.take(pa.array(rows)),
         "group": _named(groups, _names(shared.names, "groups"), otherwise=str),
         "label": owned.indices,
         "name": _named(owned.indices, _names(shared.names, "labels"), otherwise=lambda _: None),
@@ -69,12 +71,17 @@ def write_owners_part(folder: str, unit: OwnersPart, shared: OwnerFacts) -> Fini
     return Finished((FileEntry(path, **write_owners(files.join(folder, path), columns, shared.n_labels)),), None)
 
 
-def ids_of_samples(shared: OwnerFacts, samples: np.ndarray) -> list[str] | None:
-    """The ids of some samples, by their row numbers; None where the data has no ids, as matrices have none.
+def ids_of_samples(shared: OwnerFacts, index: int) -> pa.Array | None:
+    """The ids of the samples of a part, strings; None where the data has no ids, as matrices have none.
 
-    This is the one place where owners/ gets its ids from.
+    This is the one place where owners/ gets its ids from: part `index` of the artifact `ids`, which has one row per
+    sample, and a column `id` where the data has ids.
     """
-    return None
+    if shared.ids is None:
+        return None
+    path = files.join(shared.ids.folder, shared.ids.name, "split=train", f"part-{index:05d}.parquet")
+    table = read_columns(path, fix="give the same command again")
+    return table["id"].combine_chunks().cast(pa.string()) if "id" in table.column_names else None
 
 
 def group_of_owners(members: Triple, group_labels: sp.csr_matrix, owned: Triple) -> np.ndarray:

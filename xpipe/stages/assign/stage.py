@@ -131,11 +131,12 @@ def _write_owners(context: Context[AssignParams], assignment: Assignment, shifts
     """Write owners/ from the assigned labels, one unit per part of the samples."""
     from xpipe.stages.assign.owner_tables import OwnerFacts, OwnersPart, write_owners_part
 
-    names = context.inputs.get("names")
+    names, ids = context.inputs.get("names"), context.inputs.get("ids")
     facts = OwnerFacts(
         membership=assignment.membership,
         group_labels=assignment.group_labels,
         names=None if names is None else locate(names),
+        ids=None if ids is None else locate(ids),
         shifts=shifts,
         n_labels=assignment.n_labels,
     )
@@ -214,7 +215,7 @@ STAGE = Stage(
     name="assign",
     section="assign",
     version=6,
-    reads=("features", "membership", "group_labels", "label_embedding?", "labels?", "names?"),
+    reads=("features", "membership", "group_labels", "label_embedding?", "labels?", "names?", "ids?"),
     writes=("assigned_labels", OWNERS_FOLDER),
     params=AssignParams,
     run=run,
