@@ -38,7 +38,7 @@ def run(tmp_path_factory):
     results = {
         "name": "mine",
         "synthetic": True,
-        "stages": [{"stage": "read", "key": "0a1b"}],
+        "stages": [{"stage": "read", "key": "0a1b", "status": "ran", "seconds": 1, "summary": {}}],
         "outputs": {},
         "seconds": 1,
         "out": str(folder),
