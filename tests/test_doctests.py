@@ -46,3 +46,15 @@ def test_public_functions_have_an_example(room):
         pytest.importorskip("torch")
     functions = [(name, found) for name, found in public_objects(room) if inspect.isfunction(found)]
     assert [name for name, found in functions if ">>>" not in (inspect.getdoc(found) or "")] == []
+
+
+# Modules with examples whose names no room exports
+OTHERS = ("xpipe.stages.predict.model", "xpipe.eagle.trust", "xpipe.eagle.chances", "xpipe.formats.owner_files")
+
+
+@pytest.mark.parametrize("module", OTHERS)
+def test_examples_of_a_module_run(module, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = doctest.testmod(importlib.import_module(module), optionflags=doctest.ELLIPSIS)
+    assert found.attempted
+    assert not found.failed

@@ -15,5 +15,6 @@ from . import stages as stages
 from . import synth as synth
 from . import text as text
 from . import trees as trees
+from .stages.predict.model import load as load
 
 __version__: str

@@ -35,6 +35,8 @@ def test_help_imports_nothing_heavy():
     assert "HEAVY []" in output
     for command in ("run", "plan", "check", "convert", "synth", "evaluate", "verify", "show", "clean", "doctor"):
         assert f"\n  {command}" in output
+    assert "\n  owners" in output
+    assert "\n  predict" in output
 
 
 def test_run_show_plan_and_clean(tmp_path, data):

@@ -154,7 +154,7 @@ def test_calibrated_posteriors_equal_a_plain_twin(frailty):
         expected[label, own] = np.maximum(expected[label, own], posterior)
     lines = np.repeat(np.arange(len(expected)), np.diff(score.indptr))
     np.testing.assert_allclose(found, expected[lines, score.indices], rtol=1e-4)
-    posteriors = find_owners(rows, Y1, Y2, calibration=(offset, slope, per_group, frailty), threshold=0.3)
+    posteriors = find_owners(rows, Y1, Y2, calibration=(offset, slope, per_group, frailty), threshold=0.3).owners
     assert posteriors.nnz == ((found > 0.3) | best_pairs(score, Y1, Y2)).sum()
     assert posteriors.sum() == pytest.approx(found[(found > 0.3) | best_pairs(score, Y1, Y2)].sum(), rel=1e-5)
 

@@ -91,13 +91,13 @@ def test_chunks_of_labels_lose_nothing_and_are_the_whole(owners, threshold, cali
     Y1, Y2 = overlapping(Y)
     rows = whitened(X, 16, 1.0)
     options = {"owners": owners, "threshold": threshold, "calibration": calibration, "most_members": 6, "threads": 1}
-    scores = find_owners(rows, Y1, Y2, **options)
+    scores = find_owners(rows, Y1, Y2, **options).owners
     check_owners(scores, Y1, Y2, "discriminative")
     assert np.isfinite(scores.data).all()
     assert ((scores.data >= 0) & (scores.data <= 1)).all()
     for first, last in ((0, 5), (5, 12)):
         part = sp.csr_matrix(Y2[:, first:last])
-        found = find_owners(rows, Y1, part, **options)
+        found = find_owners(rows, Y1, part, **options).owners
         check_owners(found, Y1, part, "discriminative")
         whole = sp.csr_matrix(scores[:, first:last])
         assert found.indptr.tolist() == whole.indptr.tolist()

@@ -23,7 +23,9 @@ from xpipe.cli.doctor import doctor
 from xpipe.cli.evaluate import evaluate
 from xpipe.cli.examples import examples
 from xpipe.cli.init import init
+from xpipe.cli.owners import owners
 from xpipe.cli.plan import plan
+from xpipe.cli.predict import predict
 from xpipe.cli.run import run
 from xpipe.cli.schema import schema
 from xpipe.cli.show import show
@@ -32,7 +34,9 @@ from xpipe.cli.verify import verify
 from xpipe.errors import INTERRUPTED, XpipeError, printable, printable_lines
 from xpipe.ground.library_threads import start_with_one_thread
 
-COMMANDS = (run, plan, init, examples, schema, check, convert, synth, evaluate, show, clean, verify, doctor)
+COMMANDS = (
+    run, plan, init, examples, schema, check, convert, synth, evaluate, show, owners, predict, clean, verify, doctor,
+)  # fmt: skip
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -15,11 +15,13 @@ import scipy.sparse as sp
 from xpipe.eagle import selection
 from xpipe.eagle._whitened_numba import Whitened
 from xpipe.eagle.assignment import embed_and_assign
+from xpipe.eagle.chances import Crowd, crowd_of
 from xpipe.eagle.discriminative import Fitted, best_pairs, fit_posteriors, keep_pairs, posteriors_of
 from xpipe.eagle.numbering import renumbered
 from xpipe.eagle.options import ImputeOptions, usual_rank
 from xpipe.eagle.spectrum import Spectrum, leading_directions, sampled_rows
 from xpipe.eagle.trial import Forecast, Trial, forecast, set_aside
+from xpipe.eagle.trust import TrialQuality, places_of, trial_quality
 from xpipe.eagle.whitening import Whitener, empty_whitener, whiten, whitener_of
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.grouping.groups import likeness as likeness_of_members
@@ -27,6 +29,7 @@ from xpipe.grouping.groups import spread_labels
 
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)  # in units of the rows' mean squared length
 START = 2  # the place in RIDGES where the search starts
+USUAL_RIDGE = RIDGES[START]
 USUAL_THRESHOLD = 0.5  # where nothing can be calibrated
 TIE = 0.02  # two methods are equal when what they explain differs by less than this part
 FAR_MORE = 0.8  # the baseline wins where every splitting method explains less than this part of what it explains
@@ -46,6 +49,8 @@ class Choice:
     most_members: int  # size of the largest groups that have no say in their own scores
     why: str = ""  # one sentence
     tried: dict[str, Any] = field(default_factory=dict)  # the figures behind the choice
+    crowd: Crowd | None = None  # all groups by size
+    trust: TrialQuality | None = None  # how good the owners of the method look in the trial
 
 
 @dataclass(frozen=True)
@@ -86,12 +91,14 @@ def choose(
     options: ImputeOptions,
     *,
     mean: np.ndarray | None = None,
+    judged: str | None = None,
     threads: int = 1,
 ) -> tuple[Choice, Whitener]:
     """Make all choices; returns them with the whitener of the chosen ridge.
 
     take_rows gives the rows of samples, whose values must be 1 at most (`spectrum.scaled_rows`). mean: of all rows;
-    needed for `auto`. How groups and labels are numbered does not change the choices.
+    needed for `auto`. judged: the method whose owners `Choice.trust` is about; by default the one chosen. How groups
+    and labels are numbered does not change the choices.
     """
     Y1, Y2 = renumbered(Y1, Y2)
     with one_thread_each():  # several BLAS threads would add in another order
@@ -107,7 +114,7 @@ def choose(
         needed = trial.samples()
         return choose_by_trial(
             take_rows(needed), trial.of_samples(needed), spectrum, options, likeness=likeness, mean=mean,
-            threads=threads,
+            crowd=crowd_of(Y1, likeness), judged=judged, threads=threads,
         )  # fmt: skip
 
 
@@ -126,9 +133,15 @@ def choose_by_trial(
     *,
     likeness: float = 0.0,
     mean: np.ndarray | None = None,
+    crowd: Crowd | None = None,
+    judged: str | None = None,
     threads: int = 1,
 ) -> tuple[Choice, Whitener]:
-    """Make all choices by a trial. X: the rows of its samples; likeness: of members of groups; mean: of all rows."""
+    """Make all choices by a trial.
+
+    X: the rows of its samples; likeness: of members of groups; mean: of all rows; crowd: all groups by size; judged: as
+    in `choose`.
+    """
     if not len(trial.labels) or not trial.held_labels.any():
         return _without_trial(spectrum, options, trial.most_members)
     best, likelihoods = _best_ridge(X, trial, spectrum, options, likeness, threads)
@@ -143,7 +156,14 @@ def choose_by_trial(
         tried["explained"] = {name: round(value, 5) for name, value in found.explained.items()}
         tried["owner_share"], tried["expected_gain"] = found.owner_share, found.expected_gain
         method, why = _pick(found, calibrated=bool(best.calibration))
-    choice = Choice(method, best.ridge, best.calibration, judgement.threshold, trial.most_members, why, tried)
+    owned = judgement.owned
+    if (judged or method) != "discriminative":
+        owned = places_of(best.fitted.score, _owners_by(judged or method, X, trial, options, mean, threads))
+    crowd = crowd or crowd_of(trial.Y1, likeness)
+    trust = trial_quality(best.fitted, best.forecast, trial, best.calibration, crowd, owned, threads)
+    choice = Choice(
+        method, best.ridge, best.calibration, judgement.threshold, trial.most_members, why, tried, crowd, trust
+    )
     return choice, best.whitener
 
 

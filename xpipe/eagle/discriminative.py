@@ -36,13 +36,14 @@ from xpipe.eagle._posteriors_numba import Calibration, Pairs
 from xpipe.eagle._rounds_numba import TILE_ROWS, Kinship, RoundSpace
 from xpipe.eagle._rows_numba import Lists
 from xpipe.eagle._whitened_numba import Whitened
+from xpipe.eagle.chances import Crowd, label_shifts, shifted
 from xpipe.eagle.numbering import with_samples
 from xpipe.eagle.options import ImputeOptions
 from xpipe.eagle.problem import columns_of
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.ground.machine import lent, usable_cores
 from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
-from xpipe.ground.sparse_rows import keep_entries, with_ones
+from xpipe.ground.sparse_rows import entry_rows, keep_entries, with_ones
 from xpipe.grouping.groups import spread_labels
 
 TOLERANCE = 1e-2  # a label is settled when none of its posteriors moves by this much in a round
@@ -60,19 +61,39 @@ class Fitted(NamedTuple):
     score: sp.csr_matrix
 
 
+class ChanceSums(NamedTuple):
+    """Sums of the chances of pairs: of owners, and of all that groups allow. shift: per label, see `chances`."""
+
+    owned: float
+    total: float
+    shift: np.ndarray
+
+
+class Owned(NamedTuple):
+    """What a chunk of labels found.
+
+    owners: posteriors, samples x labels. chances: of all pairs that groups allow; None where posteriors are not
+    calibrated.
+    """
+
+    owners: sp.csr_matrix
+    chances: ChanceSums | None
+
+
 def find_owners(
     rows: Whitened,
     Y1: sp.csr_matrix,
     Y2: sp.csr_matrix,
     *,
     calibration: Sequence[float] = (),
+    crowd: Crowd | None = None,
     owners: str = ImputeOptions.owners,
     threshold: float = 0.5,
     rounds: int = ImputeOptions.rounds,
     most_members: int | None = None,
     threads: int | None = None,
-) -> sp.csr_matrix:
-    """The posteriors of the owners, samples x labels.
+) -> Owned:
+    """The posteriors of the owners, and sums of the chances of all pairs.
 
     The best sample of every group owns the label, so that no threshold leaves a label without an owner. Of equal
     samples the one with the lowest number is the best. The numbers of groups, and empty groups, change nothing.
@@ -84,7 +105,18 @@ def find_owners(
     if owners == "posterior":
         kept |= posterior > threshold
     found = keep_entries(to_triple(fitted.score)._replace(values=posterior), kept)
-    return canonical(sp.csr_matrix(to_matrix(found, Y1.shape[0]).T), "scores")
+    sums = _chance_sums(fitted.score, posterior, kept, Y2, crowd or Crowd((), (), 0.0)) if len(calibration) else None
+    return Owned(canonical(sp.csr_matrix(to_matrix(found, Y1.shape[0]).T), "scores"), sums)
+
+
+def _chance_sums(
+    pairs: sp.csr_matrix, posterior: np.ndarray, kept: np.ndarray, Y2: sp.csr_matrix, crowd: Crowd
+) -> ChanceSums:
+    """Sums of chances over the owners and over all pairs."""
+    labels = entry_rows(pairs.indptr)
+    shift = label_shifts(posterior, labels, np.asarray(Y2.getnnz(axis=0)), crowd)
+    chances = shifted(posterior, shift[labels])
+    return ChanceSums(float(chances[kept].sum()), float(chances.sum()), shift)
 
 
 def posteriors_of(

@@ -17,6 +17,7 @@ from xpipe.eagle.embedding import mean_row
 from xpipe.eagle.options import ImputeOptions, Method, Owners
 from xpipe.eagle.problem import as_ones, with_unsigned_columns
 from xpipe.eagle.spectrum import scaled_rows
+from xpipe.eagle.trust import Expected, expectation
 from xpipe.ground.machine import check_threads
 from xpipe.ground.sparse import canonical, check_shapes, to_triple
 from xpipe.ground.sparse_rows import matrix_with_ones
@@ -36,11 +37,15 @@ class Imputed:
     trace : dict
         The method that was used (`method`), the objective after each step (`objective`), and what was tried and chosen
         (`choice`), where the method has these.
+    trust : Expected, optional
+        Precision, recall and F1 to expect of the labels, with intervals; found without a true label of a sample. None
+        where no chances are known.
     """
 
     labels: sp.csr_matrix
     scores: sp.csr_matrix
     trace: dict[str, Any] = field(default_factory=dict)
+    trust: Expected | None = None
 
 
 class MatrixRows:
@@ -159,4 +164,7 @@ def impute(
         trace["objective"] = assigned.objective.tolist()
     if decision.choice is not None:
         trace["choice"] = asdict(decision.choice)
-    return Imputed(matrix_with_ones(assigned.scores), assigned.scores, trace)
+    known = None if decision.choice is None else decision.choice.trust
+    sums = assigned.chances
+    trust, trace["trust"] = expectation(known, assigned.scores.nnz, sums and sums.owned, sums and sums.total)
+    return Imputed(matrix_with_ones(assigned.scores), assigned.scores, trace, trust)

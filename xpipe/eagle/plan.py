@@ -26,11 +26,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle.assignment import assign, embed_and_assign
-from xpipe.eagle.choice import Choice, choose
-from xpipe.eagle.discriminative import find_owners
+from xpipe.eagle.choice import EMBEDDINGS, USUAL_RIDGE, Choice, choose
+from xpipe.eagle.discriminative import ChanceSums, Owned, find_owners
 from xpipe.eagle.options import ImputeOptions
 from xpipe.eagle.ownership import check_owners
 from xpipe.eagle.problem import as_ones
+from xpipe.eagle.trust import TrialQuality
 from xpipe.eagle.whitening import Whitener, whiten
 from xpipe.ground.backend import Backend
 from xpipe.grouping.groups import spread_labels
@@ -77,11 +78,13 @@ class Chunk:
 class Assigned:
     """The owners of the labels of a chunk.
 
-    scores: samples x labels; an entry is an owner. objective: after 0..steps steps, where the method has one.
+    scores: samples x labels; an entry is an owner. objective: after 0..steps steps, where the method has one. chances:
+    sums over pairs, where the method gives calibrated chances.
     """
 
     scores: sp.csr_matrix
     objective: np.ndarray | None = None
+    chances: ChanceSums | None = None
 
 
 def needs_mean(options: ImputeOptions) -> bool:
@@ -100,6 +103,24 @@ def decide(
         lambda samples: features.take(samples, scaled=True), Y1, Y2, options, mean=mean, threads=threads
     )
     return Decision(options, choice.method, choice, whitener)
+
+
+def judge(
+    options: ImputeOptions, features: FeatureRows, Y1: sp.csr_matrix, Y2: sp.csr_matrix, threads: int
+) -> TrialQuality | None:
+    """How good the owners of a method without choices look in a trial; None where that is not known.
+
+    The trial is that of `discriminative` with its usual ridge. It changes no owner.
+    """
+    if options.method not in ("baseline", *EMBEDDINGS):
+        return None
+    trial = ImputeOptions("discriminative", options.steps, options.step_size, ridge=USUAL_RIDGE, seed=options.seed)
+    mean = features.mean(scaled=True) if needs_mean(options) else None
+    choice, _ = choose(
+        lambda samples: features.take(samples, scaled=True), Y1, Y2, trial, mean=mean, judged=options.method,
+        threads=threads,
+    )  # fmt: skip
+    return choice.trust
 
 
 def assign_chunk(
@@ -134,7 +155,8 @@ def _assign(
     if method == "baseline":
         return Assigned(spread_labels(Y1, Y2))
     if method == "discriminative":
-        return Assigned(_discriminative(decision, features, chunk, threads))
+        found = _discriminative(decision, features, chunk, threads)
+        return Assigned(found.owners, chances=found.chances)
     X = features.take(chunk.samples, scaled=False)
     if embedding is not None:
         return Assigned(assign(X, Y1, Y2, embedding, threads=threads, return_scores=True, backend=backend)[1])
@@ -146,13 +168,13 @@ def _assign(
     return Assigned(scores, np.asarray(objective, dtype=np.float64))
 
 
-def _discriminative(decision: Decision, features: FeatureRows, chunk: Chunk, threads: int) -> sp.csr_matrix:
+def _discriminative(decision: Decision, features: FeatureRows, chunk: Chunk, threads: int) -> Owned:
     """Posteriors of the owners by the discriminative method."""
     options, choice, whitener = decision.options, decision.choice, decision.whitener
     assert choice is not None  # `decide` made both
     assert whitener is not None
     rows = whiten(features.take(chunk.samples, scaled=True), whitener, threads)  # the plain rows are freed here
     return find_owners(
-        rows, chunk.Y1, chunk.Y2, calibration=choice.calibration, owners=options.owners, threshold=choice.threshold,
-        rounds=options.rounds, most_members=choice.most_members, threads=threads,
+        rows, chunk.Y1, chunk.Y2, calibration=choice.calibration, crowd=choice.crowd, owners=options.owners,
+        threshold=choice.threshold, rounds=options.rounds, most_members=choice.most_members, threads=threads,
     )  # fmt: skip

@@ -34,6 +34,15 @@ def logistic_loss(inputs: np.ndarray, truth: np.ndarray) -> float:
     return loss
 
 
+def hazard_growth(log_hazard: np.ndarray, frailty: float) -> tuple[np.ndarray, np.ndarray]:
+    """(-log P(not true), how it grows with the log of the hazard)."""
+    hazard: np.ndarray = np.exp(np.clip(log_hazard, -30, 30))
+    if frailty:
+        shared = np.log1p(frailty * hazard) / frailty
+        return np.minimum(shared, 100), hazard / (1 + frailty * hazard)
+    return np.minimum(hazard, 100), np.minimum(hazard, 100)
+
+
 def fit_hazards(
     inputs: np.ndarray, truth: np.ndarray, known: np.ndarray, frailty: float = 0.0
 ) -> tuple[np.ndarray, float]:
@@ -44,12 +53,7 @@ def fit_hazards(
     """
 
     def hazard_at(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(-log P(not true), how it grows with the log of the hazard)."""
-        hazard: np.ndarray = np.exp(np.clip(known + np.einsum("t,tp->p", weights, inputs), -30, 30))
-        if frailty:
-            shared = np.log1p(frailty * hazard) / frailty
-            return np.minimum(shared, 100), hazard / (1 + frailty * hazard)
-        return np.minimum(hazard, 100), np.minimum(hazard, 100)
+        return hazard_growth(known + np.einsum("t,tp->p", weights, inputs), frailty)
 
     def loss_at(weights: np.ndarray) -> float:
         hazard, _ = hazard_at(weights)

@@ -136,6 +136,7 @@ def _export_all(
         "name": run.pipeline.name,
         "synthetic": any(manifest.summary.get("synthetic", False) for manifest in made.values()),
         "seed": run.pipeline.seed,
+        **_trust(made),
         "pipeline": run.pipeline.to_json(),
         "stages": rows,
         "outputs": export(exports, run.out, run.progress.warn),
@@ -148,6 +149,12 @@ def _export_all(
         "seconds": round(time.monotonic() - run.started, 3),
         "peak_memory_main": machine.peak_bytes(),
     }
+
+
+def _trust(made: Mapping[str, Manifest]) -> dict[str, Any]:
+    """The key `trust` of results.json: what the stage that assigned labels says of them; {} where none did."""
+    found = [manifest.summary["trust"] for manifest in made.values() if "trust" in manifest.summary]
+    return {"trust": found[-1]} if found else {}
 
 
 def versions() -> dict[str, str]:

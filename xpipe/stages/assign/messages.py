@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from xpipe.eagle.choice import Choice
 from xpipe.eagle.options import ImputeOptions
+from xpipe.eagle.trust import TrialQuality
 from xpipe.ground.backend import Backend
 from xpipe.stages.label_chunks import Grouped
 from xpipe.stages.matrices import MatrixRef
@@ -27,21 +28,30 @@ class Assignment(Grouped):
 class Settled:
     """The assignment with the method that is used.
 
-    choice, whitener: what `discriminative` and `auto` chose, and the files of the whitener that goes with it.
+    choice, whitener: what `discriminative` and `auto` chose, and the files of the whitener that goes with it. judged:
+    how good the owners of another method look in a trial.
     """
 
     assignment: Assignment
     method: str
     choice: Choice | None = None
     whitener: tuple[str, ...] = ()
+    judged: TrialQuality | None = None
 
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """allowed: pairs of sample and label that groups allow. objective: after each step, where the method has one."""
+    """allowed: pairs of sample and label that groups allow. objective: after each step, where the method has one.
+
+    owned, expected: how many of the owners, and of all allowed pairs, are true, where the method gives chances. shifts:
+    the file that turns scores of owners into chances, see `eagle.chances`.
+    """
 
     allowed: int
     objective: tuple[float, ...] | None = None
+    owned: float | None = None
+    expected: float | None = None
+    shifts: str | None = None
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,24 @@
 """Stage assign: labels of groups become labels of samples, one chunk of labels per task.
 
 Holds no algorithm. It carries out `eagle.plan` on the cluster: one task makes the choices of `discriminative` and
-`auto`, then every chunk of labels is assigned, then one task joins the chunks.
+`auto`, then every chunk of labels is assigned, then one task joins the chunks. Last, owners/ is written part by part.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Any
 
-from xpipe.eagle.options import CHOOSING, largest_rank
+from xpipe.eagle.options import largest_rank
 from xpipe.engine.context import Context
 from xpipe.engine.manifest import Artifact
-from xpipe.engine.messages import Unit
+from xpipe.engine.messages import FileEntry, Unit
 from xpipe.engine.params import canonical_params
 from xpipe.engine.stage import Estimate, Produced, Stage
 from xpipe.stages.assign.params import AssignParams
 from xpipe.stages.embed.params import EmbedParams, embedding_identity
+from xpipe.stages.emitted_paths import OWNERS_FOLDER
 from xpipe.stages.matrices import MatrixRef, entries_of, locate, matrix_about, part_rows, rows_of
 
 if TYPE_CHECKING:
@@ -45,8 +47,8 @@ def estimate(params: AssignParams, inputs: dict[str, Artifact]) -> Estimate:
     features = inputs["features"]
     n_rows, entries, n_features = rows_of(features, "train"), entries_of(features, "train"), features.about["n_columns"]
     needed = {"baseline": 4 * entries}.get(params.method, 24 * entries)
-    if params.method in CHOOSING:
-        needed = max(needed, 16 * entries + 4 * largest_rank(n_features) * (n_rows + 4 * n_features))
+    # every method has a trial, which tells how far to trust it
+    needed = max(needed, 16 * entries + 4 * largest_rank(n_features) * (n_rows + 4 * n_features))
     return Estimate(n_rows, 250 * 2**20 + needed)
 
 
@@ -68,13 +70,15 @@ def run(context: Context[AssignParams]) -> Produced:
     (planned,) = context.map("plan", plan_labels, [Unit("labels", 0)], assignment)
     settled = _settle(context, assignment)
     chunks = context.map("labels", work.assign_chunk, planned.result.units(), settled)
-    paths = tuple(entry.path for made in chunks for entry in made.files)
+    paths = tuple(made.files[0].path for made in chunks)
     (gathered,) = context.map("rows", work.gather_rows, [Unit("train", 0)], _owner_files(context, paths))
     features = context.inputs["features"]
     about = matrix_about(assignment.n_labels, features.about["part_rows"], {"train": rows_of(features, "train")})
     about["scores"] = SCORES.get(settled.method, "similarity")
     summary = _summary(settled, [made.result for made in chunks], gathered.result)
-    return Produced({"assigned_labels": (gathered.files, about)}, summary)
+    shifts = tuple(made.result.shifts for made in chunks if made.result.shifts is not None)
+    owners = _write_owners(context, assignment, shifts)
+    return Produced({"assigned_labels": (gathered.files, about), OWNERS_FOLDER: (owners, {})}, summary)
 
 
 def _assignment(context: Context[AssignParams]) -> Assignment:
@@ -103,7 +107,8 @@ def _settle(context: Context[AssignParams], assignment: Assignment) -> Settled:
     from xpipe.stages.assign.messages import Settled
 
     if not assignment.options.chooses:
-        return Settled(assignment, assignment.options.method)
+        (judged,) = context.map("trust", work.judge_method, [Unit("trust", 0)], assignment)
+        return Settled(assignment, assignment.options.method, judged=judged.result)
     (chosen,) = context.map("choice", work.choose_method, [Unit("choice", 0)], assignment)
     whitener = tuple(entry.path for entry in chosen.files)
     return Settled(assignment, chosen.result.method, chosen.result, whitener)
@@ -122,6 +127,25 @@ def _owner_files(context: Context[AssignParams], paths: tuple[str, ...]) -> Owne
     )
 
 
+def _write_owners(context: Context[AssignParams], assignment: Assignment, shifts: tuple[str, ...]) -> list[FileEntry]:
+    """Write owners/ from the assigned labels, one unit per part of the samples."""
+    from xpipe.stages.assign.owner_tables import OwnerFacts, OwnersPart, write_owners_part
+
+    names, ids = context.inputs.get("names"), context.inputs.get("ids")
+    facts = OwnerFacts(
+        membership=assignment.membership,
+        group_labels=assignment.group_labels,
+        names=None if names is None else locate(names),
+        ids=None if ids is None else locate(ids),
+        shifts=shifts,
+        n_labels=assignment.n_labels,
+    )
+    cuts = part_rows(context.inputs["features"], "train")
+    units = [OwnersPart(f"owners-{index:05d}", rows, index, sum(cuts[:index])) for index, rows in enumerate(cuts)]
+    written = context.map("owners", write_owners_part, units, facts)
+    return [entry for made in written for entry in made.files]
+
+
 def _summary(settled: Settled, chunks: list[ChunkResult], gathered: GatherResult) -> dict[str, Any]:
     """What results.json tells about the stage."""
     traces = [chunk.objective for chunk in chunks if chunk.objective is not None]
@@ -133,11 +157,28 @@ def _summary(settled: Settled, chunks: list[ChunkResult], gathered: GatherResult
     }
     if gathered.quality is not None:
         found |= dataclasses.asdict(gathered.quality)
+    found["trust"] = trust_of(settled, chunks, gathered)
     if traces:
         found["objective"] = [sum(values) for values in zip(*traces, strict=True)]
     if settled.choice is not None:
         found["choice"] = dataclasses.asdict(settled.choice)
     return found
+
+
+def trust_of(settled: Settled, chunks: list[ChunkResult], gathered: GatherResult) -> dict[str, Any]:
+    """How far to trust the assigned labels: expected figures, and true ones where the truth is known."""
+    from xpipe.eagle.trust import expectation
+
+    known = settled.judged if settled.choice is None else settled.choice.trust
+    owned = [chunk.owned for chunk in chunks if chunk.owned is not None]
+    total = [chunk.expected for chunk in chunks if chunk.expected is not None]
+    sums = (math.fsum(owned), math.fsum(total)) if len(total) == len(chunks) else (None, None)
+    expected, why = expectation(known, gathered.assigned, *sums)
+    return {
+        "expected": None if expected is None else dataclasses.asdict(expected),
+        "true": None if gathered.quality is None else dataclasses.asdict(gathered.quality),
+        "why": why,
+    }
 
 
 def describe(summary: dict[str, Any]) -> str:
@@ -146,7 +187,15 @@ def describe(summary: dict[str, Any]) -> str:
     if "f1" in summary:
         quality = f"precision {summary['precision']}, recall {summary['recall']}, F1 {summary['f1']}"
         found += f"; against the true ones: {quality}"
+    expected = summary["trust"]["expected"]
+    if expected is not None:
+        found += f"; expected: {', '.join(_spoken(name, expected[name]) for name in ('precision', 'f1'))}"
     return found + (f"; chosen because {summary['choice']['why']}" if "choice" in summary else "")
+
+
+def _spoken(name: str, figure: dict[str, float]) -> str:
+    """An expected figure for people."""
+    return f"{'F1' if name == 'f1' else name} {figure['value']:.2f} ({figure['low']:.2f} to {figure['high']:.2f})"
 
 
 def compile_kernels() -> None:
@@ -165,12 +214,14 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="assign",
     section="assign",
-    version=6,
-    reads=("features", "membership", "group_labels", "label_embedding?", "labels?"),
-    writes=("assigned_labels",),
+    version=7,
+    reads=("features", "membership", "group_labels", "label_embedding?", "labels?", "names?", "ids?"),
+    writes=("assigned_labels", OWNERS_FOLDER),
     params=AssignParams,
     run=run,
     seeded=True,
+    exports=(OWNERS_FOLDER,),
+    outputs=(OWNERS_FOLDER,),
     identity=identity,
     uses_backend=uses_backend,
     libraries=("numba", "numpy", "pyarrow", "scipy"),

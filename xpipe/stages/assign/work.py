@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from xpipe.eagle import plan
 from xpipe.eagle.choice import Choice
+from xpipe.eagle.trust import TrialQuality
 from xpipe.eagle.whitening import Whitener
 from xpipe.engine.messages import FileEntry, Finished, Unit
 from xpipe.errors import StageError
@@ -57,6 +58,12 @@ def choose_method(folder: str, unit: Unit, shared: Assignment) -> Finished[Choic
     return Finished(tuple(write_array(folder, path, array) for path, array in zip(WHITENER, kept, strict=True)), choice)
 
 
+def judge_method(folder: str, unit: Unit, shared: Assignment) -> Finished[TrialQuality | None]:
+    """How good the owners of a method without choices look in a trial."""
+    Y1, Y2 = load_group_matrix(shared.membership), load_group_matrix(shared.group_labels)
+    return Finished((), plan.judge(shared.options, StoredRows(folder, shared.features), Y1, Y2, usable_cores()))
+
+
 def assign_chunk(folder: str, unit: LabelChunk, shared: Settled) -> Finished[ChunkResult]:
     """Find the owners of the labels of a chunk, and write them: rows are samples, values are scores."""
     assignment = shared.assignment
@@ -74,8 +81,12 @@ def assign_chunk(folder: str, unit: LabelChunk, shared: Settled) -> Finished[Chu
         backend=assignment.backend,
     )
     objective = None if found.objective is None else tuple(found.objective.tolist())
-    entry = _write_owners(folder, unit, samples, to_triple(found.scores))
-    return Finished((entry,), ChunkResult(int(spread_labels(Y1, Y2).nnz), objective))
+    entry, allowed = _write_owners(folder, unit, samples, to_triple(found.scores)), int(spread_labels(Y1, Y2).nnz)
+    if found.chances is None:
+        return Finished((entry,), ChunkResult(allowed, objective))
+    owned, total, shift = found.chances
+    shifts = write_array(folder, f"shifts/{unit.name}.npy", shift)
+    return Finished((entry, shifts), ChunkResult(allowed, objective, owned, total, shifts.path))
 
 
 def _stored_vectors(unit: LabelChunk, embedding: MatrixRef) -> sp.csr_matrix:
@@ -89,7 +100,7 @@ def _stored_vectors(unit: LabelChunk, embedding: MatrixRef) -> sp.csr_matrix:
 
 def _write_owners(folder: str, unit: LabelChunk, samples: np.ndarray, scores: Triple) -> FileEntry:
     """Write the rows that have entries; columns become label numbers of the whole matrix."""
-    path = f"owners/{unit.name}.arrow"
+    path = f"chunks/{unit.name}.arrow"
     filled = np.flatnonzero(np.diff(scores.indptr))
     indptr = scores.indptr[np.append(filled, len(samples))]
     kept = Triple(indptr, scores.indices + np.int32(unit.first), scores.values)
