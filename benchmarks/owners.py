@@ -159,7 +159,8 @@ def measure(problem: Problem, name: tuple[str, str, int], *, trees: bool) -> Ite
         scores = found.scores if method == "discriminative" else None
         worth = precisions(problem, found.labels, scores) if trees else ()
         yield Cell(*name, method, round(f1(found.labels, problem.Y), 5), worth, seconds, "")
-    yield Cell(*name, "auto", round(f1(chosen.labels, problem.Y), 5), (), seconds_of_auto, taken, chosen.trace["choice"]["tried"])
+    tried = chosen.trace["choice"]["tried"]
+    yield Cell(*name, "auto", round(f1(chosen.labels, problem.Y), 5), (), seconds_of_auto, taken, tried)
 
 
 def kept_cells(path: Path | None) -> list[Cell]:

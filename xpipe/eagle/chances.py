@@ -1,9 +1,11 @@
 """Chances of pairs that agree with how many groups have each label: posteriors, shifted label by label.
 
-Holds no scores and no calibration of scores. Where samples are put into groups at random, the share of groups with a
-label tells how often samples have it, whatever their scores: of groups of n samples a share of (1 - p)^n has none. That
-is far more certain than the sum of a label's posteriors, above all for labels that most groups have. Members that are
-alike own labels together, and the share tells little then: `Crowd.weight` says how far it counts.
+Holds no posteriors of its own. Methods that score by similarity get chances by a map from their scores to the chances
+that the posteriors of a trial give to their owners (`map_to_chances`). Where samples are put into groups at random, the
+share of groups with a label tells how often samples have it, whatever their scores: of groups of n samples a share of
+(1 - p)^n has none. That is far more certain than the sum of a label's posteriors, above all for labels that most groups
+have. Members that are alike own labels together, and the share tells little then: `Crowd.weight` says how far it
+counts.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+
+from xpipe.ground.calibration_map import CalibrationMap, fit_map
 
 ALIKE = 0.05  # likeness of members from which on rates of labels no longer tell how many own them; random groups: 0
 STEPS = 12  # Newton steps; ten are enough for any label
@@ -103,3 +107,29 @@ def label_shifts(
     now = np.bincount(labels, posterior.astype(np.float64), len(n_groups))
     wanted = crowd.weight * totals_by_rate(crowd, n_groups, share) + (1 - crowd.weight) * now
     return shifts_to(posterior, labels, wanted)
+
+
+def map_to_chances(scores: np.ndarray, chances: np.ndarray) -> CalibrationMap:
+    """The rising map from scores of owners to chances that fits best. chances: of the same owners.
+
+    Examples
+    --------
+    >>> from xpipe.eagle.chances import chances_by_map, map_to_chances
+    >>> scores = np.repeat([0.2, 0.8], 500)
+    >>> chances_by_map(scores[[0, -1]], map_to_chances(scores, scores / 2)).round(2).tolist()
+    [0.1, 0.4]
+    """
+    return fit_map(_in_unit(scores), np.clip(chances, 0.0, 1.0))
+
+
+def chances_by_map(scores: np.ndarray, to_chances: CalibrationMap) -> np.ndarray:
+    """The chances of owners with these scores, float32."""
+    found: np.ndarray = to_chances.apply(_in_unit(scores)).astype(np.float32)
+    return found
+
+
+def _in_unit(scores: np.ndarray) -> np.ndarray:
+    """Any scores, brought between 0 and 1 in the same order."""
+    exact = scores.astype(np.float64)
+    brought: np.ndarray = 0.5 + 0.5 * exact / (1 + np.abs(exact))
+    return brought

@@ -24,6 +24,8 @@ from xpipe.eagle.trial import Forecast, Trial, forecast, set_aside
 from xpipe.eagle.trust import TrialQuality, places_of, trial_quality
 from xpipe.eagle.whitening import Whitener, empty_whitener, whiten, whitener_of
 from xpipe.ground.library_threads import one_thread_each
+from xpipe.ground.sparse import canonical
+from xpipe.ground.sparse_rows import matrix_with_ones
 from xpipe.grouping.groups import likeness as likeness_of_members
 from xpipe.grouping.groups import spread_labels
 
@@ -156,11 +158,12 @@ def choose_by_trial(
         tried["explained"] = {name: round(value, 5) for name, value in found.explained.items()}
         tried["owner_share"], tried["expected_gain"] = found.owner_share, found.expected_gain
         method, why = _pick(found, calibrated=bool(best.calibration))
-    owned = judgement.owned
+    owned, scores = judgement.owned, None
     if (judged or method) != "discriminative":
-        owned = places_of(best.fitted.score, _owners_by(judged or method, X, trial, options, mean, threads))
+        found_by_it = _owners_by(judged or method, X, trial, options, mean, threads)
+        owned, scores = places_of(best.fitted.score, found_by_it), found_by_it.data
     crowd = crowd or crowd_of(trial.Y1, likeness)
-    trust = trial_quality(best.fitted, best.forecast, trial, best.calibration, crowd, owned, threads)
+    trust = trial_quality(best.fitted, best.forecast, trial, best.calibration, crowd, owned, threads, scores)
     choice = Choice(
         method, best.ridge, best.calibration, judgement.threshold, trial.most_members, why, tried, crowd, trust
     )
@@ -223,7 +226,7 @@ def _compare(
         )
     }
     for name in ("baseline", *EMBEDDINGS):
-        explained[name] = explained_by(_owners_by(name, X, trial, options, mean, threads))
+        explained[name] = explained_by(matrix_with_ones(_owners_by(name, X, trial, options, mean, threads)))
     of_all = max(selection.expected_f1(judgement.posterior, judgement.posterior >= 0), 1e-300)
     gain = selection.expected_f1(judgement.posterior, judgement.owned) / of_all - 1
     return Comparison(explained, round(float(judgement.owned.mean()), 5), round(gain, 5))
@@ -232,15 +235,15 @@ def _compare(
 def _owners_by(
     name: str, X: sp.csr_matrix, trial: Trial, options: ImputeOptions, mean: np.ndarray | None, threads: int
 ) -> sp.csr_matrix:
-    """The owners that a method without choices finds, labels x samples of the trial."""
+    """The scores of the owners that a method without choices finds, labels x samples of the trial."""
     if name == "baseline":
         return sp.csr_matrix(spread_labels(trial.Y1, trial.Y2).T)
     chosen = options.embed_options(name)
-    labels, _, _ = embed_and_assign(
+    _, scores, _ = embed_and_assign(
         X, trial.Y1, trial.Y2, steps=chosen.steps, step_size=chosen.step_size, centred=name == "centred",
         mean=mean if name == "centred" else None, threads=threads,
     )  # fmt: skip
-    return sp.csr_matrix(labels.T)
+    return canonical(sp.csr_matrix(scores.T), "scores")
 
 
 def _pick(found: Comparison, calibrated: bool) -> tuple[str, str]:

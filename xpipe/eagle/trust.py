@@ -21,11 +21,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.eagle.chances import Crowd, label_shifts, shifted
+from xpipe.eagle.chances import Crowd, label_shifts, map_to_chances, shifted
 from xpipe.eagle.discriminative import Fitted, calibrated_posteriors
 from xpipe.eagle.regression import fit_hazards, hazard_growth
 from xpipe.eagle.selection import SLOPES
 from xpipe.eagle.trial import Forecast, Trial
+from xpipe.ground.calibration_map import CalibrationMap
 from xpipe.ground.sparse_rows import entry_rows
 
 SURE = 1.96  # standard deviations of an interval of 95 %
@@ -66,11 +67,13 @@ class Expected:
 class TrialQuality:
     """What the trial says about the owners of the method that was chosen.
 
-    quality: of the owners of the trial's labels. spread: the standard deviation of each figure.
+    quality: of the owners of the trial's labels. spread: the standard deviation of each figure. to_chances: from the
+    scores of owners to chances, where the method's own scores are none.
     """
 
     quality: tuple[float, ...]
     spread: tuple[float, ...]
+    to_chances: CalibrationMap | None = None
 
 
 def quality_of(owned: float, n_owners: float, total: float) -> Quality:
@@ -89,7 +92,7 @@ def expectation(
     if owned is not None and total is not None:
         return expected_quality(owned, n_owners, total, trial), "from the chances of all pairs that groups allow"
     if trial is not None:
-        sentence = "from the chances of the pairs of some labels: owners by this method have no chances of their own"
+        sentence = "from the chances of the pairs of some labels"
         return expected_by_trial(trial, n_owners), sentence
     return None, "not known: nothing was calibrated by held-out groups, so owners have no chances"
 
@@ -138,8 +141,12 @@ def trial_quality(
     crowd: Crowd,
     owned: np.ndarray,
     threads: int,
+    scores: np.ndarray | None = None,
 ) -> TrialQuality | None:
-    """What the trial says about some of its pairs as owners (`owned`, bool); None where nothing is calibrated."""
+    """What the trial says about some of its pairs as owners (`owned`, bool); None where nothing is calibrated.
+
+    scores: of the owners, by a method whose scores are no chances.
+    """
     if not calibration or not owned.any():
         return None
 
@@ -147,11 +154,14 @@ def trial_quality(
     n_held = trial.held_members.shape[0]
     share = 1 - n_held / max(sum(crowd.counts), n_held + 1)  # of the groups that are not held out
 
-    def quality_at(parameters: np.ndarray, frailty: float) -> Quality:
+    def chances_at(parameters: np.ndarray, frailty: float) -> np.ndarray:
         offset, per_group, slope = parameters.tolist()
         chances = calibrated_posteriors(fitted.score, trial.Y1, trial.Y2, (offset, slope, per_group, frailty), threads)
         shift = label_shifts(chances, labels, n_groups, crowd, share)
-        counted = shifted(chances, shift[labels])
+        return shifted(chances, shift[labels])
+
+    def quality_at(parameters: np.ndarray, frailty: float) -> Quality:
+        counted = chances_at(parameters, frailty)
         return quality_of(float(counted[owned].sum()), int(owned.sum()), float(counted.sum()))
 
     offset, slope, per_group, frailty = calibration
@@ -166,7 +176,8 @@ def trial_quality(
         ]
         variance = variance + ((np.array(others[1]) - np.array(others[0])) / 2) ** 2
     variance = variance + ((1 - crowd.weight) * MISFIT_ALIKE) ** 2
-    return TrialQuality(tuple(found), tuple(np.sqrt(variance).tolist()))
+    to_chances = None if scores is None else map_to_chances(scores, chances_at(fitted_at, frailty)[owned])
+    return TrialQuality(tuple(found), tuple(np.sqrt(variance).tolist()), to_chances)
 
 
 def _propagated(quality_at: Callable[[np.ndarray], Quality], at: np.ndarray, covariance: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from xpipe.eagle.choice import Choice
 from xpipe.eagle.options import ImputeOptions
 from xpipe.eagle.trust import TrialQuality
 from xpipe.ground.backend import Backend
+from xpipe.ground.calibration_map import CalibrationMap
 from xpipe.stages.label_chunks import Grouped
 from xpipe.stages.matrices import MatrixRef
 
@@ -38,6 +39,11 @@ class Settled:
     whitener: tuple[str, ...] = ()
     judged: TrialQuality | None = None
 
+    @property
+    def trust(self) -> TrialQuality | None:
+        """What the trial says about the method that is used."""
+        return self.judged if self.choice is None else self.choice.trust
+
 
 @dataclass(frozen=True)
 class ChunkResult:
@@ -56,12 +62,17 @@ class ChunkResult:
 
 @dataclass(frozen=True)
 class OwnerFiles:
-    """The owners of all chunks of labels. cuts: the number of rows of each part of the features."""
+    """The owners of all chunks of labels.
+
+    cuts: the number of rows of each part of the features. to_chances: what turns scores into chances, where the method
+    gives none itself.
+    """
 
     paths: tuple[str, ...]
     features: MatrixRef
     truth: MatrixRef | None
     cuts: tuple[int, ...]
+    to_chances: CalibrationMap | None
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from xpipe.stages.matrices import MatrixRef, load_group_matrix, open_matrix, par
 class OwnerFacts:
     """What all parts share.
 
-    names, ids: where the data has them. shifts: the files that turn the scores of all labels into chances; none where a
-    method gives no chances.
+    names, ids: where the data has them. shifts: the files that turn the posteriors of all labels into chances; none
+    where the method gives no posteriors. with_chances: whether scores are chances as they are.
     """
 
     membership: MatrixRef
@@ -40,6 +40,7 @@ class OwnerFacts:
     names: MatrixRef | None
     ids: MatrixRef | None
     shifts: tuple[str, ...]
+    with_chances: bool
     n_labels: int
 
 
@@ -65,7 +66,7 @@ def write_owners_part(folder: str, unit: OwnersPart, shared: OwnerFacts) -> Fini
         "group": _named(groups, _names(shared.names, "groups"), otherwise=str),
         "label": owned.indices,
         "name": _named(owned.indices, _names(shared.names, "labels"), otherwise=lambda _: None),
-        "chance": _chances(folder, owned, shared.shifts) if shared.shifts else pa.nulls(len(rows), pa.float32()),
+        "chance": _chances(folder, owned, shared),
     }
     path = f"{OWNERS_FOLDER}/{OWNERS_FOLDER}/part-{unit.index:05d}.parquet"
     return Finished((FileEntry(path, **write_owners(files.join(folder, path), columns, shared.n_labels)),), None)
@@ -104,9 +105,13 @@ def group_of_owners(members: Triple, group_labels: sp.csr_matrix, owned: Triple)
     return first
 
 
-def _chances(folder: str, owned: Triple, shifts: tuple[str, ...]) -> np.ndarray:
-    """The chance of every owner, float32."""
-    chances: np.ndarray = shifted(owned.values, _all_shifts(folder, shifts)[owned.indices]).astype(np.float32)
+def _chances(folder: str, owned: Triple, shared: OwnerFacts) -> np.ndarray | pa.Array:
+    """The chance of every owner, float32; null where it is not known."""
+    if shared.with_chances:
+        return owned.values
+    if not shared.shifts:
+        return pa.nulls(len(owned.values), pa.float32())
+    chances: np.ndarray = shifted(owned.values, _all_shifts(folder, shared.shifts)[owned.indices]).astype(np.float32)
     return chances
 
 

@@ -22,9 +22,10 @@ from xpipe.stages.emitted_paths import OWNERS_FOLDER
 from xpipe.stages.matrices import MatrixRef, entries_of, locate, matrix_about, part_rows, rows_of
 
 if TYPE_CHECKING:
+    from xpipe.ground.calibration_map import CalibrationMap
     from xpipe.stages.assign.messages import Assignment, ChunkResult, GatherResult, OwnerFiles, Settled
 
-SCORES = {"baseline": "none", "discriminative": "posterior"}  # what the scores of a method are; of others: similarity
+SCORES = {"baseline": "none", "discriminative": "posterior"}  # what scores are without chances; of others: similarity
 
 
 def identity(params: AssignParams, inputs: dict[str, Artifact], store: Any) -> dict[str, Any]:
@@ -71,13 +72,13 @@ def run(context: Context[AssignParams]) -> Produced:
     settled = _settle(context, assignment)
     chunks = context.map("labels", work.assign_chunk, planned.result.units(), settled)
     paths = tuple(made.files[0].path for made in chunks)
-    (gathered,) = context.map("rows", work.gather_rows, [Unit("train", 0)], _owner_files(context, paths))
+    (gathered,) = context.map("rows", work.gather_rows, [Unit("train", 0)], _owner_files(context, paths, settled))
     features = context.inputs["features"]
     about = matrix_about(assignment.n_labels, features.about["part_rows"], {"train": rows_of(features, "train")})
-    about["scores"] = SCORES.get(settled.method, "similarity")
+    about["scores"] = "chance" if to_chances(settled) else SCORES.get(settled.method, "similarity")
     summary = _summary(settled, [made.result for made in chunks], gathered.result)
     shifts = tuple(made.result.shifts for made in chunks if made.result.shifts is not None)
-    owners = _write_owners(context, assignment, shifts)
+    owners = _write_owners(context, assignment, shifts, with_chances=to_chances(settled) is not None)
     return Produced({"assigned_labels": (gathered.files, about), OWNERS_FOLDER: (owners, {})}, summary)
 
 
@@ -114,7 +115,12 @@ def _settle(context: Context[AssignParams], assignment: Assignment) -> Settled:
     return Settled(assignment, chosen.result.method, chosen.result, whitener)
 
 
-def _owner_files(context: Context[AssignParams], paths: tuple[str, ...]) -> OwnerFiles:
+def to_chances(settled: Settled) -> CalibrationMap | None:
+    """What turns scores into chances: posteriors are chances already, other scores need the map of the trial."""
+    return None if settled.method == "discriminative" or settled.trust is None else settled.trust.to_chances
+
+
+def _owner_files(context: Context[AssignParams], paths: tuple[str, ...], settled: Settled) -> OwnerFiles:
     """What is needed to join the chunks."""
     from xpipe.stages.assign.messages import OwnerFiles
 
@@ -124,10 +130,13 @@ def _owner_files(context: Context[AssignParams], paths: tuple[str, ...]) -> Owne
         features=locate(inputs["features"]),
         truth=locate(inputs["labels"]) if "labels" in inputs else None,
         cuts=tuple(part_rows(inputs["features"], "train")),
+        to_chances=to_chances(settled),
     )
 
 
-def _write_owners(context: Context[AssignParams], assignment: Assignment, shifts: tuple[str, ...]) -> list[FileEntry]:
+def _write_owners(
+    context: Context[AssignParams], assignment: Assignment, shifts: tuple[str, ...], *, with_chances: bool
+) -> list[FileEntry]:
     """Write owners/ from the assigned labels, one unit per part of the samples."""
     from xpipe.stages.assign.owner_tables import OwnerFacts, OwnersPart, write_owners_part
 
@@ -138,6 +147,7 @@ def _write_owners(context: Context[AssignParams], assignment: Assignment, shifts
         names=None if names is None else locate(names),
         ids=None if ids is None else locate(ids),
         shifts=shifts,
+        with_chances=with_chances,
         n_labels=assignment.n_labels,
     )
     cuts = part_rows(context.inputs["features"], "train")
@@ -169,11 +179,10 @@ def trust_of(settled: Settled, chunks: list[ChunkResult], gathered: GatherResult
     """How far to trust the assigned labels: expected figures, and true ones where the truth is known."""
     from xpipe.eagle.trust import expectation
 
-    known = settled.judged if settled.choice is None else settled.choice.trust
     owned = [chunk.owned for chunk in chunks if chunk.owned is not None]
     total = [chunk.expected for chunk in chunks if chunk.expected is not None]
     sums = (math.fsum(owned), math.fsum(total)) if len(total) == len(chunks) else (None, None)
-    expected, why = expectation(known, gathered.assigned, *sums)
+    expected, why = expectation(settled.trust, gathered.assigned, *sums)
     return {
         "expected": None if expected is None else dataclasses.asdict(expected),
         "true": None if gathered.quality is None else dataclasses.asdict(gathered.quality),

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle import plan
+from xpipe.eagle.chances import chances_by_map
 from xpipe.eagle.choice import Choice
 from xpipe.eagle.trust import TrialQuality
 from xpipe.eagle.whitening import Whitener
@@ -110,6 +111,8 @@ def _write_owners(folder: str, unit: LabelChunk, samples: np.ndarray, scores: Tr
 def gather_rows(folder: str, unit: Unit, shared: OwnerFiles) -> Finished[GatherResult]:
     """Join the owners of all chunks to rows of samples, in parts like those of the features; measure their quality."""
     assigned = _sorted_by_sample([read_part(files.join(folder, path)) for path in shared.paths], sum(shared.cuts))
+    if shared.to_chances is not None:
+        assigned = assigned._replace(values=chances_by_map(assigned.values, shared.to_chances))
     numbers = open_matrix(shared.features, "train").samples()
     entries = [
         write_matrix_part(

@@ -14,8 +14,8 @@ class LabelSource:
     """Where the training labels come from.
 
     matrix: the labels of samples. Where `group_labels` is given, the membership of samples in groups: each member gets
-    all labels of its groups. scores: what label scores are (posterior, similarity, or none: all are 1). sentence: the
-    source, for people.
+    all labels of its groups. scores: what label scores are (posterior, chance, similarity, or none: all are 1).
+    sentence: the source, for people.
     """
 
     matrix: MatrixRef
