@@ -18,7 +18,7 @@ FLOORS = (
     ("stages",),
     ("engine",),
     ("heads",),
-    ("argmaxability", "metrics", "eagle", "trees", "synth"),
+    ("argmaxability", "metrics", "eagle", "trees", "synth", "report"),
     ("formats",),
     ("grouping",),
     ("ground",),

@@ -22,6 +22,7 @@ from xpipe.cli.convert import convert
 from xpipe.cli.doctor import doctor
 from xpipe.cli.evaluate import evaluate
 from xpipe.cli.plan import plan
+from xpipe.cli.report import report
 from xpipe.cli.run import run
 from xpipe.cli.show import show
 from xpipe.cli.synth import synth
@@ -29,7 +30,7 @@ from xpipe.cli.verify import verify
 from xpipe.errors import INTERRUPTED, XpipeError, printable, printable_lines
 from xpipe.ground.library_threads import start_with_one_thread
 
-COMMANDS = (run, plan, check, convert, synth, evaluate, show, clean, verify, doctor)
+COMMANDS = (run, plan, check, convert, synth, evaluate, show, report, clean, verify, doctor)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
