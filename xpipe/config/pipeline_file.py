@@ -23,7 +23,6 @@ from xpipe.engine.cluster.calls import ClusterParams
 from xpipe.errors import ConfigError
 from xpipe.stages import STAGES, Params, Stage
 
-
 OFF = "none"  # of a section: leaves a usual stage out
 
 

@@ -18,6 +18,7 @@ from xpipe.eagle.assignment import embed_and_assign
 from xpipe.eagle.discriminative import Fitted, best_pairs, fit_posteriors, keep_pairs, posteriors_of
 from xpipe.eagle.numbering import renumbered
 from xpipe.eagle.options import ImputeOptions, usual_rank
+from xpipe.eagle.reliability import reliability_of
 from xpipe.eagle.spectrum import Spectrum, leading_directions, sampled_rows
 from xpipe.eagle.trial import Forecast, Trial, forecast, set_aside
 from xpipe.eagle.whitening import Whitener, empty_whitener, whiten, whitener_of
@@ -136,6 +137,7 @@ def choose_by_trial(
     tried: dict[str, Any] = {
         "ridge": {f"{ridge:g}": likelihood for ridge, likelihood in likelihoods.items()},
         "likeness": round(likeness, 4),
+        "reliability": reliability_of(best.forecast, trial, best.calibration),
     }
     method, why = "discriminative", f"ridge {best.ridge:g} predicts the labels of held-out groups best"
     if options.method == "auto":

@@ -7,7 +7,20 @@ from typing import Any
 
 from xpipe.report import charts
 from xpipe.report.figures import AssignmentFigures, ChanceBin, GroupExample, OwnedLabel
-from xpipe.report.page import Cell, Column, Example, Heading, Paragraph, Picture, Pictures, Section, Table, Value, shown, table
+from xpipe.report.page import (
+    Cell,
+    Column,
+    Example,
+    Heading,
+    Paragraph,
+    Picture,
+    Pictures,
+    Section,
+    Table,
+    Value,
+    shown,
+    table,
+)
 from xpipe.report.run_files import RunFiles
 
 QUALITY = ("precision", "recall", "f1")
@@ -43,32 +56,30 @@ def _quality(results: Mapping[str, Any], summary: Mapping[str, Any]) -> list[Any
     if not true and "f1" in summary:
         true = {name: summary[name] for name in QUALITY}
     rows = [
-        ("F1" if name == "f1" else name, expected.get(name), _interval(expected, name), true.get(name))
+        ("F1" if name == "f1" else name, *_expected(expected.get(name)), true.get(name))
         for name in QUALITY
         if name in expected or name in true
     ]
     if not rows:
-        return []
+        return [Paragraph(trust["why"])] if trust.get("why") else []
     columns = [Column("quality"), Column("expected", number=True, digits=3), Column("interval"),
                Column("true", number=True, digits=3)]  # fmt: skip
     kept = [place for place in range(4) if not place or any(row[place] is not None for row in rows)]
-    told = "Expected quality comes from the chances alone, without true labels. " if expected else ""
-    told += "True quality compares the owners with the true labels of the rows, which the method never saw."
+    told = ["Expected quality comes from the chances alone, without true labels."] * bool(expected)
+    told += ["True quality compares the owners with the true labels of the rows, which the method never saw."] * bool(
+        true
+    )
     return [
         Heading("How good the owners are"),
-        Paragraph(told if true else told.split(". ")[0] + "."),
+        Paragraph(" ".join(told)),
+        *[Paragraph(trust["why"])] * bool(trust.get("why")),
         table([columns[place] for place in kept], [[row[place] for place in kept] for row in rows]),
     ]
 
 
-def _interval(expected: Mapping[str, Any], name: str) -> str | None:
-    """The interval of an expected figure: one for each figure, or that of F1 alone."""
-    found = expected.get("interval")
-    if isinstance(found, Mapping):
-        found = found.get(name)
-    elif name != "f1":
-        found = None
-    return f"{found[0]:.3f} to {found[1]:.3f}" if isinstance(found, Sequence) and len(found) == 2 else None
+def _expected(figure: Mapping[str, float] | None) -> tuple[float | None, str | None]:
+    """(value, interval) of an expected figure."""
+    return (figure["value"], f"{figure['low']:.3f} to {figure['high']:.3f}") if figure else (None, None)
 
 
 def _pictures(figures: AssignmentFigures | None, choice: Mapping[str, Any] | None) -> list[Any]:
@@ -123,8 +134,8 @@ def _reliability_of_groups(bins: Sequence[Mapping[str, Any]]) -> Picture:
     return reliability_picture(
         "groups-reliability", "Reliability on groups set aside", points, "groups and labels",
         "forecast chance that the group has the label", "share that has it",
-        "Some groups were set aside, and the labels of each were forecast from the other groups. No true label of a row "
-        "is needed for this.",
+        "Some groups were set aside, and the labels of each were forecast from the other groups. This needs no true "
+        "label of a row.",
     )  # fmt: skip
 
 
@@ -135,10 +146,14 @@ def reliability_picture(
     total = max(sum(count for _, _, count in points), 1)
     off = sum(count * abs(mean - right) for mean, right, count in points) / total
     rows = [(mean, right, count) for mean, right, count in points]
-    columns = (Column("mean chance", number=True, digits=3), Column(y, number=True, digits=3), Column(things, number=True))
+    columns = (
+        Column("mean chance", number=True, digits=3),
+        Column(y, number=True, digits=3),
+        Column(things, number=True),
+    )
     return Picture(
         title, charts.reliability(name, points, x, y),
-        f"{title}: {total:,} {things} in {len(points)} bins; chances are off by {100 * off:.2f} percent points on average.",
+        f"{title}: {total:,} {things} in {len(points)} bins; chances are off by {100 * off:.2f} points on average.",
         table(columns, rows), note=note,
     )  # fmt: skip
 
@@ -163,26 +178,27 @@ def _examples(figures: AssignmentFigures) -> list[Any]:
     found: list[Any] = []
     for title, groups in (("Doubtful groups", figures.doubtful), ("Easy groups", figures.easy)):
         if groups:
-            found += [Heading(title), Paragraph(told), *(_example(group) for group in groups)]
+            found += [Heading(title), Paragraph(told), *(_example(group, figures.said) for group in groups)]
     return found
 
 
-def _example(group: GroupExample) -> Example:
+def _example(group: GroupExample, said: str) -> Example:
     """A group with its members and the owners of its labels."""
     name = f"{shown(group.name, 80)} (group {group.group})" if group.name else f"Group {group.group}"
     texts = any(member.text for member in group.members)
     ids = any(member.id for member in group.members)
-    columns = [Column("row", number=True), *[Column("id")] * ids, *[Column("text")] * texts]
-    members: list[list[Value]] = [
-        [member.row, *[member.id] * ids, *[member.text] * texts] for member in group.members
-    ]
+    columns = [Column("row", number=True), *[Column("id")] * ids, *[Column(said)] * texts]
+    members: list[list[Value]] = [[member.row, *[member.id] * ids, *[member.text] * texts] for member in group.members]
     known = any(owner.right is not None for label in group.labels for owner in label.owners)
     owned = [Column("label"), Column("owner, chance"), Column("likeliest", number=True, digits=2)]
     blocks: tuple[Table, ...] = (
         table(columns, members, "Members", group.more_members),
         table(
             owned,
-            [(_name(label), _owners(label), label.owners[0].chance if label.owners else None) for label in group.labels],
+            [
+                (_name(label), _owners(label), label.owners[0].chance if label.owners else None)
+                for label in group.labels
+            ],
             "Labels, the most doubtful first" + (" (✓ truly theirs, ✗ not)" if known else ""),
             group.more_labels,
         ),

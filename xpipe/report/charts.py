@@ -15,7 +15,7 @@ from xpipe.report.page import shown
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-HEIGHT = 220.0
+HEIGHT = 200.0
 ROW = 19.0  # pixels of one horizontal bar
 LONGEST_NAME = 24  # characters of a name beside a bar
 MARKERS = "osD^vPX*"
@@ -58,7 +58,10 @@ def bars(
                 bar.set_alpha(0.35 if pale else 1.0)
             most = max([*values, 0.0]) or 1.0
             room = (WIDTH - (6.5 * max((len(_short(each)) for each in names), default=0) + 20)) / len(panels)
-            ends = [(value / most + 0.03) / (1 - min(5.8 * len(text) / room, 0.8)) for value, text in zip(values, texts, strict=True)]
+            ends = [
+                (value / most + 0.03) / (1 - min(5.8 * len(text) / room, 0.8))
+                for value, text in zip(values, texts, strict=True)
+            ]
             for place, value, text in zip(places, values, texts, strict=True):
                 axis.text(value + 0.03 * most, place, text, va="center", fontsize=9)
             axis.set_xlim(0, max([*ends, 1.0]) * most)
@@ -78,7 +81,8 @@ def columns(name: str, ticks: Sequence[str], counts: Sequence[float], x: str, y:
     def plot(axes: Sequence[Axes]) -> None:
         (axis,) = axes
         axis.bar(range(len(ticks)), counts, color=SERIES[0], width=0.85)
-        step = -(-len(ticks) // 8)
+        widest = max((len(tick) for tick in ticks), default=1)
+        step = max(1, -(-int(len(ticks) * (6.2 * widest + 5)) // (WIDTH - 60)))
         axis.set_xticks(range(0, len(ticks), step), list(ticks)[::step])
         if log:
             axis.set_yscale("log")
@@ -130,7 +134,9 @@ def ranges(name: str, ticks: Sequence[str], drawn: Sequence[Line], x: Axis, y: A
                 if value is None or line.low is None or line.high is None:
                     continue
                 colour = SERIES[number % len(SERIES)]
-                axis.plot([place + shift] * 2, [line.low[place], line.high[place]], color=colour, linewidth=3, alpha=0.4)
+                axis.plot(
+                    [place + shift] * 2, [line.low[place], line.high[place]], color=colour, linewidth=3, alpha=0.4
+                )
             kept = [(place + shift, value) for place, value in enumerate(line.values) if value is not None]
             axis.plot(
                 [place for place, _ in kept], [value for _, value in kept], MARKERS[number % len(MARKERS)],
@@ -145,7 +151,7 @@ def ranges(name: str, ticks: Sequence[str], drawn: Sequence[Line], x: Axis, y: A
 
 
 def reliability(name: str, bins: Sequence[tuple[float, float, int]], x: str, y: str) -> str:
-    """(confidence, accuracy, count) of every bin as a point whose size tells its count; on the diagonal all is right."""
+    """(confidence, accuracy, count) of every bin as a point; its size tells the count. On the diagonal, all is right."""
 
     def plot(axes: Sequence[Axes]) -> None:
         (axis,) = axes
@@ -160,7 +166,7 @@ def reliability(name: str, bins: Sequence[tuple[float, float, int]], x: str, y: 
         axis.set_aspect("equal")
         _finish(axis, Axis(x, low=0, high=1), Axis(y, low=0, high=1))
 
-    return draw(name, plot, height=270)
+    return draw(name, plot, height=250)
 
 
 def heat_map(

@@ -22,7 +22,7 @@ SERIES = tuple(f"#0{number}0f0{number}" for number in range(1, 9))
 VARIABLES = {INK: "--ink", FAINT: "--faint", PAPER: "--paper"} | {
     colour: f"--series-{number}" for number, colour in enumerate(SERIES, 1)
 }
-WIDTH = 360  # pixels: as wide as a small phone, so that no text becomes unreadable there
+WIDTH = 320  # pixels: about what a small phone has room for, so that no text becomes unreadable there
 PIXELS_PER_INCH = 72.0  # matplotlib's SVG counts in points: one of them is one pixel here
 FONT_SIZE = 11.0
 STYLE: dict[str, Any] = {

@@ -23,6 +23,19 @@ class Bin:
         """The range: 3, 4-7, 8+."""
         return f"{self.low:,}+" if self.high is None else f"{self.low:,}" + f"–{self.high:,}" * (self.high > self.low)
 
+    def in_short(self) -> str:
+        """The range where there is little room: 3, 4–7, 101–1k, 8+."""
+        ends = [shorten(self.low)] if self.high in (None, self.low) else [shorten(self.low), shorten(self.high or 0)]
+        return "–".join(ends) + "+" * (self.high is None)
+
+
+def shorten(number: int) -> str:
+    """A number of few characters: 999, 1k, 25k, 3M."""
+    for scale, letter in ((1_000_000, "M"), (1_000, "k")):
+        if number >= scale:
+            return f"{number / scale:.3g}{letter}" if number % (scale // 10) == 0 else f"{number / scale:.0f}{letter}"
+    return str(number)
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -135,9 +148,13 @@ class GroupExample:
 
 @dataclass(frozen=True)
 class AssignmentFigures:
-    """The owners. scores: what their scores are (posterior, similarity, none). Examples need posteriors."""
+    """The owners. scores: what their scores are (posterior, similarity, none). Examples need posteriors.
+
+    said: what the texts of members are: texts, or the names of their heaviest features.
+    """
 
     scores: str
+    said: str
     pairs: int
     chances: tuple[ChanceBin, ...]
     easy: tuple[GroupExample, ...]

@@ -1,4 +1,4 @@
-"""The sections of the report of a matrix: one table, a heat map, and lines between baseline and oracle. Runs nothing."""
+"""The sections of the report of a matrix: a table, heat maps, and lines between baseline and oracle. Runs nothing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ def _measures(rows: Sequence[Row]) -> list[tuple[str, Any]]:
 
     found = [(f"P@{rank}", at("precision", rank)) for rank in dict.fromkeys((*RANKS, k)) if 0 < rank <= k]
     found += [(f"{title}@{k}", at(name, k)) for name, title in AT_LAST.items()] if k else []
-    found += [("ECE", percent("ece")), ("owners F1", lambda row: 100 * row["labels"]["f1"] if "f1" in row["labels"] else None)]
+    found += [
+        ("ECE", percent("ece")),
+        ("owners F1", lambda row: 100 * row["labels"]["f1"] if "f1" in row["labels"] else None),
+    ]
     found += [("gap", lambda row: 100 * row["gap_closed"] if "gap_closed" in row else None), ("possible", share)]
     return [(name, of) for name, of in found if any(of(row) is not None for row in rows)]
 
@@ -93,8 +96,11 @@ def _quality(rows: Sequence[Row]) -> Section:
             Picture(
                 "Figures of every run",
                 charts.heat_map("heat", names, [name for name, _ in measures], values, texts, by_column=True),
-                f"A heat map of {len(kept)} rows by {len(measures)} figures. Best {measures[0][0]}: {names[best]}, {texts[best][0]}%.",
-                table(columns, [[name, *row] for name, row in zip(names, values, strict=True)], more=len(rows) - len(kept)),
+                f"A heat map of {len(kept)} rows by {len(measures)} figures. "
+                f"Best {measures[0][0]}: {names[best]}, {texts[best][0]}%.",
+                table(
+                    columns, [[name, *row] for name, row in zip(names, values, strict=True)], more=len(rows) - len(kept)
+                ),
                 note="The stronger the colour, the higher the figure within its column.",
                 wide=True,
             )
@@ -113,7 +119,11 @@ def _grids(rows: Sequence[Row]) -> list[Picture]:
     for number, model in enumerate(models[:MOST_PICTURES]):
         having = [row for row in rows if row["model"].get("name") == model]
         down, across = (list(dict.fromkeys(row["values"][key] for row in having)) for key in keys)
-        at = {tuple(row["values"].values()): row["model"]["precision"][-1] for row in having if row["model"].get("precision")}
+        at = {
+            tuple(row["values"].values()): row["model"]["precision"][-1]
+            for row in having
+            if row["model"].get("precision")
+        }
         values = [[at.get((one, other)) for other in across] for one in down]
         texts = [[f"{value:.1f}" if value is not None else "" for value in row] for row in values]
         k = max(len(row["model"].get("precision", ())) for row in having)
@@ -132,7 +142,7 @@ def _grids(rows: Sequence[Row]) -> list[Picture]:
 
 
 def _between(rows: Sequence[Row]) -> Section:
-    """P at every rank, as lines between the baseline and the oracle: one picture per model and setting of other keys."""
+    """P at every rank, as lines between baseline and oracle: pictures for each model and setting of other keys."""
     having = [row for row in rows if row["model"].get("precision")]
     if not having:
         return Section("lines", "Between baseline and oracle", (Paragraph("No model of these runs was evaluated."),))
@@ -140,17 +150,26 @@ def _between(rows: Sequence[Row]) -> Section:
     settings = list(dict.fromkeys((row["model"]["name"], _others(row)) for row in having if row not in oracles))
     pictures = []
     for number, (model, others) in enumerate(settings[:MOST_PICTURES]):
-        chosen = [row for row in having if row not in oracles and (row["model"]["name"], _others(row)) == (model, others)]
+        chosen = [
+            row for row in having if row not in oracles and (row["model"]["name"], _others(row)) == (model, others)
+        ]
         oracle = [row for row in oracles if row["model"]["name"] == model][:1]
         title = ", ".join([model, *others]) if len(settings) > 1 else model
         pictures.append(_lines(f"between-{number}", title, chosen[:MOST_LINES], oracle))
         pictures += _closed(f"closed-{number}", title, chosen[:MOST_LINES], oracle)
-    told = "P@k of models that were trained on assigned labels. The oracle was trained on the true labels, the baseline gives every label of a group to all its members."
+    told = (
+        "P@k of models that were trained on assigned labels. The oracle was trained on the true labels, the baseline "
+        "gives every label of a group to all its members."
+    )
     if not oracles:
         told = "P@k of every run."
     left = len(settings) - len(pictures)
     more = [Paragraph(f"{left} more settings are in the table of all runs.")] * (left > 0)
-    return Section("lines", "Between baseline and oracle" if oracles else "P@k", (Paragraph(told), Pictures(tuple(pictures)), *more))
+    return Section(
+        "lines",
+        "Between baseline and oracle" if oracles else "P@k",
+        (Paragraph(told), Pictures(tuple(pictures)), *more),
+    )
 
 
 def _others(row: Row) -> tuple[str, ...]:
@@ -209,7 +228,9 @@ def _closed(name: str, title: str, rows: Sequence[Row], oracle: Sequence[Row]) -
     return [
         Picture(
             f"Gap closed: {title}",
-            charts.lines(name, [float(rank) for rank in ranks], drawn, charts.Axis("k", whole=True), charts.Axis("gap closed, %")),
+            charts.lines(
+                name, [float(rank) for rank in ranks], drawn, charts.Axis("k", whole=True), charts.Axis("gap closed, %")
+            ),
             told,
             table((Column("method"), Column("k", number=True), Column("gap closed, %", number=True, digits=1)), cells),
             note="0% is the baseline, 100% the oracle.",
@@ -226,13 +247,26 @@ def _costs(rows: Sequence[Row]) -> Section:
     for row in by_run.values():
         seconds = row["seconds"]
         total = sum(seconds.values())
-        made = [Cell(format_seconds(seconds[stage]), seconds[stage]) if stage in seconds else cell(None) for stage in stages]
+        made = [
+            Cell(format_seconds(seconds[stage]), seconds[stage]) if stage in seconds else cell(None) for stage in stages
+        ]
         cells.append([name_of(row, several=False), *made, Cell(format_seconds(total), total)])
     totals = [sum(row["seconds"].values()) for row in by_run.values()]
     names = [name_of(row, several=False) for row in by_run.values()]
     picture = Picture(
         "Time of each run",
-        charts.bars("matrix-costs", names[:MOST_ROWS], [("time of the stages", totals[:MOST_ROWS], [format_seconds(each) for each in totals[:MOST_ROWS]], [False] * len(totals[:MOST_ROWS]))]),
+        charts.bars(
+            "matrix-costs",
+            names[:MOST_ROWS],
+            [
+                (
+                    "time of the stages",
+                    totals[:MOST_ROWS],
+                    [format_seconds(each) for each in totals[:MOST_ROWS]],
+                    [False] * len(totals[:MOST_ROWS]),
+                )
+            ],
+        ),
         f"The longest of {len(totals)} runs took {format_seconds(max(totals, default=0))}.",
         table(columns, cells),
         note="What runs share was done once, in the first of them; such stages count there only.",
@@ -246,11 +280,16 @@ def _reproduce(content: Mapping[str, Any]) -> Section:
     if "pipeline" in content:
         blocks.append(Code(f"{content['name']}.yaml", pipeline_text(content["pipeline"])))
     if "versions" in content:
-        blocks += [Heading("Releases"), table((Column("package"), Column("release")), sorted(content["versions"].items()))]
+        blocks += [
+            Heading("Releases"),
+            table((Column("package"), Column("release")), sorted(content["versions"].items())),
+        ]
     runs = dict.fromkeys((row["out"], ", ".join(row["values"].values())) for row in content["rows"])
     blocks += [
         Heading("The runs"),
-        Paragraph("Each run has a folder of its own with all its results; `xpipe report FOLDER` makes the report of one run."),
+        Paragraph(
+            "Each run has a folder of its own with all its results; `xpipe report FOLDER` makes the report of one run."
+        ),
         table((Column("run"), Column("folder")), [(values, out) for out, values in runs]),
     ]
     return Section("reproduce", "How to make this again", tuple(blocks))

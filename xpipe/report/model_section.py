@@ -1,4 +1,4 @@
-"""The section "The models": metrics with intervals, by label frequency, reliability, training curves. Measures nothing."""
+"""The section "The models": metrics, by label frequency, reliability, training curves. Measures nothing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def _rows_told(models: Sequence[Model], split: str) -> Paragraph:
     told += f"{first['labels_with_true_rows']:,} of these occur there."
     intervals = first.get("intervals") or {}
     if intervals:
-        told += f" Intervals have {intervals['confidence']:.0%} confidence, from {intervals['resamples']:,} resamples of the rows."
+        told += f" Intervals have {intervals['confidence']:.0%} confidence"
+        told += f", from {intervals['resamples']:,} resamples of the rows."
     return Paragraph(told)
 
 
@@ -79,12 +80,17 @@ def _precisions(models: Sequence[Model], split: str) -> list[Picture]:
         for model in models
         for rank in range(1, k + 1)
     ]
-    columns = (Column("model"), Column("k", number=True), *(Column(name, number=True, digits=2) for name in ("P@k", "from", "to")))
+    columns = (
+        Column("model"),
+        Column("k", number=True),
+        *(Column(name, number=True, digits=2) for name in ("P@k", "from", "to")),
+    )
     best = max(models, key=lambda model: model["metrics"]["precision"][0])
     at_k = Picture(
         "Precision at k",
         charts.lines("precision", ranks, lines, charts.Axis("k", whole=True), charts.Axis("P@k, %")),
-        f"P@1 to P@{k} of {len(models)} models on {split}. Best at 1: {best['name']}, {100 * best['metrics']['precision'][0]:.1f}%.",
+        f"P@1 to P@{k} of {len(models)} models on {split}. "
+        f"Best at 1: {best['name']}, {100 * best['metrics']['precision'][0]:.1f}%.",
         table(columns, rows),
         note="Bands are intervals." if any(model.get("intervals") for model in models) else "",
     )
@@ -117,7 +123,13 @@ def _by_frequency(models: Sequence[Model]) -> list[Picture]:
     for name in ("precision", "recall"):
         lines = [charts.Line(model["name"], [100 * group[name] for group in model["by_frequency"]]) for model in models]
         rows = [
-            (place, f"{group['frequency'][0]:,}–{group['frequency'][1]:,}", group["labels"], model["name"], 100 * group[name])
+            (
+                place,
+                f"{group['frequency'][0]:,}–{group['frequency'][1]:,}",
+                group["labels"],
+                model["name"],
+                100 * group[name],
+            )
             for model in models
             for place, group in enumerate(model["by_frequency"], 1)
         ]
@@ -127,10 +139,19 @@ def _by_frequency(models: Sequence[Model]) -> list[Picture]:
         found.append(
             Picture(
                 f"{name.capitalize()} by label frequency",
-                charts.lines(f"frequency-{name}", places, lines, charts.Axis("labels, most frequent first"), charts.Axis(f"{name} at {k}, %", low=0), ticks=ticks),
-                f"{name} of {len(groups)} classes of labels, from frequencies {first[0]:,} to {first[1]:,} down to {last[0]:,} to {last[1]:,}.",
+                charts.lines(
+                    f"frequency-{name}",
+                    places,
+                    lines,
+                    charts.Axis("labels, most frequent first"),
+                    charts.Axis(f"{name} at {k}, %", low=0),
+                    ticks=ticks,
+                ),
+                f"{name} of {len(groups)} classes of labels, from frequencies {first[0]:,} to {first[1]:,} "
+                f"down to {last[0]:,} to {last[1]:,}.",
                 table(columns, rows),
-                note=f"Classes have about equally many labels. Frequencies are those in {models[0].get('frequency_from', 'training rows')}.",
+                note="Classes have about equally many labels. Frequencies are those in "
+                f"{models[0].get('frequency_from', 'training rows')}.",
             )
         )
     return found
@@ -151,19 +172,29 @@ def _confidence(models: Sequence[Model], summary: Mapping[str, Any]) -> list[Any
             (model["name"], 100 * calibration["ece"], 100 * calibration["ace"], calibration.get("mean_max_confidence"),
              parameters.get("head"), Cell(format_seconds(took), took) if took is not None else None)
         )  # fmt: skip
-        points = [(each["confidence"], each["accuracy"], each["count"]) for each in calibration["reliability"] if each["count"]]
+        points = [
+            (each["confidence"], each["accuracy"], each["count"])
+            for each in calibration["reliability"]
+            if each["count"]
+        ]
         name = model["name"]
         pictures.append(
             reliability_picture(
-                f"reliability-{len(pictures)}", f"Reliability of {name}", points, "predictions", "probability", "share that is right",
-                f"The {calibration['calibration_k']} most probable labels of every row. On the diagonal, probabilities are right; the larger a point, the more predictions.",
+                f"reliability-{len(pictures)}",
+                f"Reliability of {name}",
+                points,
+                "predictions",
+                "probability",
+                "share that is right",
+                f"The {calibration['calibration_k']} most probable labels of every row. On the diagonal, probabilities are "
+                "right; the larger a point, the more predictions.",
             )
         )
     if not rows:
         return [Paragraph("No calibration was measured.")]
     columns = (
         Column("model"), Column("ECE, %", number=True, digits=2), Column("ACE, %", number=True, digits=2),
-        Column("mean confidence of the best label", number=True, digits=3), Column("parameters of the head", number=True),
+        Column("confidence in the best label", number=True, digits=3), Column("parameters of the head", number=True),
         Column("time to predict", number=True),
     )  # fmt: skip
     kept = [place for place in range(len(columns)) if any(row[place] is not None for row in rows)]
@@ -177,7 +208,9 @@ def _curves(histories: Mapping[str, Mapping[str, Any]]) -> list[Picture]:
     """For each figure of the epochs, one picture with a line per head."""
     found = []
     for key, title in CURVES.items():
-        having = {name: history for name, history in histories.items() if any(key in epoch for epoch in history["epochs"])}
+        having = {
+            name: history for name, history in histories.items() if any(key in epoch for epoch in history["epochs"])
+        }
         if not having:
             continue
         longest = max(len(history["epochs"]) for history in having.values())
@@ -190,7 +223,13 @@ def _curves(histories: Mapping[str, Mapping[str, Any]]) -> list[Picture]:
         found.append(
             Picture(
                 title[0].upper() + title[1:],
-                charts.lines(f"curve-{key}", [float(epoch) for epoch in range(1, longest + 1)], lines, charts.Axis("epoch", whole=True), charts.Axis(title + " (log scale)" * log, log=log)),
+                charts.lines(
+                    f"curve-{key}",
+                    [float(epoch) for epoch in range(1, longest + 1)],
+                    lines,
+                    charts.Axis("epoch", whole=True),
+                    charts.Axis(title + " (log scale)" * log, log=log),
+                ),
                 f"{title} of {len(having)} heads over up to {longest} epochs. Best epochs: {best}.",
                 table((Column("head"), Column("epoch", number=True), Column(title, number=True, digits=4)), rows),
                 note=f"Best epoch: {best}.",

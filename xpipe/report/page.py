@@ -5,6 +5,8 @@ Holds no figures and no template. Every text may come from a file of the user: `
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +58,12 @@ class Picture:
     note: str = ""
     wide: bool = False  # takes the whole width
     kind: str = "picture"
+
+    @property
+    def natural_width(self) -> float:
+        """The width in pixels at which it was drawn."""
+        found = re.match(r'<svg viewBox="0 0 ([\d.]+) ', self.svg)
+        return float(found[1]) if found else 0.0
 
 
 @dataclass(frozen=True)
@@ -143,7 +151,7 @@ def shown(text: object, longest: int = LONGEST_TEXT) -> str:
 
 def cell(value: Value, digits: int | None = None) -> Cell:
     """A cell of a table: numbers with separators and `digits` after the point, texts made safe to show."""
-    if value is None or value != value:  # NaN
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return Cell(NOTHING, None)
     if isinstance(value, str):
         return Cell(shown(value), value[:LONGEST_TEXT].casefold())

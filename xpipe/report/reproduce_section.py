@@ -9,8 +9,10 @@ from xpipe.report.page import Code, Column, Heading, Paragraph, Section, table
 from xpipe.report.run_files import RunFiles
 
 PLACES = ("out", "store")  # settings that say where, not what
-ORDER = ("name", "seed", "data", "vectorize", "group", "matrix", "embed", "assign", "emit", "train", "verify", "evaluate",
-         "report", "cluster", "backend")  # of a pipeline file; other sections come last  # fmt: skip
+ORDER = (
+    "name", "seed", "data", "vectorize", "group", "matrix", "embed", "assign", "emit", "train", "verify", "evaluate",
+    "report", "cluster", "backend",
+)  # of a pipeline file; other sections come last  # fmt: skip
 
 
 def reproduce_section(run: RunFiles) -> Section:
@@ -25,7 +27,8 @@ def reproduce_section(run: RunFiles) -> Section:
         "How to make this again",
         (
             Paragraph(
-                "The same data, pipeline, seed and releases give the same bytes, whatever the number of workers. The digests below tell whether they did."
+                "The same data, pipeline, seed and releases give the same bytes, whatever the number of workers. "
+                "The digests below tell whether they did."
             ),
             Code("Command", f"xpipe run {name}.yaml"),
             Code(f"{name}.yaml", pipeline_text(results["pipeline"])),

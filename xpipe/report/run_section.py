@@ -82,8 +82,15 @@ def _picture(stages: list[Mapping[str, Any]]) -> Picture:
         f"Bars of {len(stages)} stages. The longest is {names[longest]} with {_time(seconds[longest])}; "
         f"{names[largest]} needed most memory, {_memory(memory[largest])}.",
         table(
-            (Column("stage"), Column("seconds", number=True, digits=1), Column("peak memory, MiB", number=True, digits=0)),
-            [(name, took, None if peak is None else peak / 2**20) for name, took, peak in zip(names, seconds, memory, strict=True)],
+            (
+                Column("stage"),
+                Column("seconds", number=True, digits=1),
+                Column("peak memory, MiB", number=True, digits=0),
+            ),
+            [
+                (name, took, None if peak is None else peak / 2**20)
+                for name, took, peak in zip(names, seconds, memory, strict=True)
+            ],
         ),
         note="Peak memory is that of the largest worker process, or of the main process where no worker did the work.",
     )

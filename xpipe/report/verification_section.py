@@ -19,12 +19,14 @@ def verification_section(run: RunFiles) -> Section | None:
         return None
     heads = found["heads"]
     told = (
-        f"{found['rows']:,} rows of {found['split']} have {found['distinct_sets']:,} distinct label sets. Every verdict has a "
-        "certificate: a point that gives the set, or multipliers which prove that none does."
+        f"{found['rows']:,} rows of {found['split']} have {found['distinct_sets']:,} distinct label sets. "
+        "Every verdict has a certificate: a point that gives the set, or multipliers which prove that none does."
     )
     blocks: list[Any] = [Paragraph(told), _counts(heads, found["eps"])]
     if found["unseen_occurrences"]:
-        blocks.append(Paragraph(f"{found['unseen_occurrences']:,} occurrences of labels that training never saw were left out."))
+        blocks.append(
+            Paragraph(f"{found['unseen_occurrences']:,} occurrences of labels that training never saw were left out.")
+        )
     blocks += [Paragraph(f"{head['name']}: {head['bias_told']}") for head in heads if head.get("bias_told")]
     picture = _radii(heads)
     blocks.append(Pictures((picture, _shares(heads)) if picture is not None else (_shares(heads),)))
@@ -74,14 +76,20 @@ def _radii(heads: list[Mapping[str, Any]]) -> Picture | None:
                  for name, each in zip(classes, radii, strict=True)]  # fmt: skip
     if not any(value for line in lines for value in line.values):
         return None
-    columns = (Column("head"), Column("active labels"), *(Column(f"radius {name}", number=True, digits=2) for name in ("p5", "p50", "p95")))
+    columns = (
+        Column("head"),
+        Column("active labels"),
+        *(Column(f"radius {name}", number=True, digits=2) for name in ("p5", "p50", "p95")),
+    )
+    radius = charts.Axis("radius (log scale)", log=True)
     return Picture(
         "Radius by number of active labels",
-        charts.ranges("radii", classes, lines, charts.Axis("active labels"), charts.Axis("radius (log scale)", log=True)),
-        "Median radius of argmaxable sets by number of active labels, with a range from the 5th to the 95th percentile. "
+        charts.ranges("radii", classes, lines, charts.Axis("active labels"), radius),
+        "Median radius of argmaxable sets by number of active labels, from the 5th to the 95th percentile. "
         + "; ".join(f"{head['name']}: median {head['radii']['p50']:.3g}" for head in heads if head["radii"]) + ".",
         table(columns, rows),
-        note="The larger the radius, the more room a network has to produce the set. Points are medians, bars go from the 5th to the 95th percentile.",
+        note="The larger the radius, the more room a network has to produce the set. Points are medians, bars go from "
+        "the 5th to the 95th percentile.",
     )  # fmt: skip
 
 
@@ -90,7 +98,10 @@ def _shares(heads: list[Mapping[str, Any]]) -> Picture:
     classes, lines, rows = _classes(heads), [], []
     for head in heads:
         by_class = {each["labels"]: each for each in head["by_active_labels"]}
-        shares = [100 * by_class[each]["argmaxable"] / max(by_class[each]["sets"], 1) if each in by_class else None for each in classes]
+        shares = [
+            100 * by_class[each]["argmaxable"] / max(by_class[each]["sets"], 1) if each in by_class else None
+            for each in classes
+        ]
         lines.append(charts.Line(head["name"], shares))
         rows += [
             (head["name"], name, by_class[name]["sets"], by_class[name]["argmaxable"], share)
@@ -99,10 +110,19 @@ def _shares(heads: list[Mapping[str, Any]]) -> Picture:
         ]
     columns = (Column("head"), Column("active labels"), Column("sets", number=True), Column("argmaxable", number=True),
                Column("share, %", number=True, digits=2))  # fmt: skip
-    never = "; ".join(f"{head['name']} can never produce {head['unargmaxable']:,} of {head['sets']:,}" for head in heads)
+    never = "; ".join(
+        f"{head['name']} can never produce {head['unargmaxable']:,} of {head['sets']:,}" for head in heads
+    )
     return Picture(
         "Label sets that can be produced",
-        charts.lines("argmaxable", [float(place) for place in range(len(classes))], lines, charts.Axis("active labels"), charts.Axis("argmaxable, %"), ticks=classes),
+        charts.lines(
+            "argmaxable",
+            [float(place) for place in range(len(classes))],
+            lines,
+            charts.Axis("active labels"),
+            charts.Axis("argmaxable, %"),
+            ticks=classes,
+        ),
         f"Share of label sets that heads can produce, by number of active labels. {never}.",
         table(columns, rows),
         note=never + ".",
@@ -124,14 +144,17 @@ def _worst(heads: list[Mapping[str, Any]]) -> list[Any]:
                 Example(
                     f"Row {each['row']}, {len(each['labels'])} labels{times}",
                     (
-                        Paragraph("The set: " + "; ".join(each["labels"][:MOST_CONFLICTING]) + "." ),
+                        Paragraph("The set: " + "; ".join(each["labels"][:MOST_CONFLICTING]) + "."),
                         Paragraph(
                             f"These {size} labels cannot have these signs together"
                             + (": leave any of them out, and the others can." if each["minimal"] else ".")
                         ),
                         table(
                             (Column("sign"), Column("label")),
-                            [("+" if label["in_the_set"] else "−", label["name"]) for label in conflict[:MOST_CONFLICTING]],
+                            [
+                                ("+" if label["in_the_set"] else "−", label["name"])
+                                for label in conflict[:MOST_CONFLICTING]
+                            ],
                             "The conflict",
                             max(0, size - MOST_CONFLICTING),
                         ),

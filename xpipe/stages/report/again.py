@@ -14,6 +14,7 @@ from typing import Any
 from xpipe.engine.conclude import add_to_run, add_to_sweep
 from xpipe.engine.locks import RunLock
 from xpipe.engine.manifest import Artifact
+from xpipe.engine.messages import Unit
 from xpipe.engine.paths import absolute
 from xpipe.engine.results import RESULTS, TABLE, path_of, read_results, read_table
 from xpipe.engine.run_record import close_journal
@@ -25,6 +26,7 @@ from xpipe.report import matrix_report, run_report
 from xpipe.report.figures import Figures
 from xpipe.report.run_files import read_figures
 from xpipe.stages.emitted_paths import REPORT_FILE
+from xpipe.stages.report.messages import Nothing
 from xpipe.stages.report.params import ReportParams
 from xpipe.stages.report.stage import STAGE, part_units, to_figure
 
@@ -81,8 +83,8 @@ def _count_figures(results: Mapping[str, Any]) -> Figures | None:
         return None
     params = ReportParams()
     with tempfile.TemporaryDirectory() as scratch:
-        counted = [work.count_part(scratch, unit, work.Nothing()).result for unit in part_units(inputs)]
-        work.make_figures(scratch, work.Unit("figures", 0), to_figure(inputs, counted, params))
+        counted = [work.count_part(scratch, unit, Nothing()).result for unit in part_units(inputs)]
+        work.make_figures(scratch, Unit("figures", 0), to_figure(inputs, counted, params))
         return read_figures(os.fspath(Path(scratch, work.ARTIFACT)))
 
 

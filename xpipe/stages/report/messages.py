@@ -47,11 +47,21 @@ class SplitCounts:
 
 
 @dataclass(frozen=True)
+class Texts:
+    """Parquet files with one row per training row, in order: `paths[p]` has `rows[p]` of them. column: what is read."""
+
+    paths: tuple[str, ...]
+    rows: tuple[int, ...]
+    column: str
+
+
+@dataclass(frozen=True)
 class ToFigure:
     """Everything that figures are made from. None: the run has no such thing.
 
     frequency: the matrix that label frequencies are counted in, and in words what it is. truth: true labels of the
     training rows. names: the folder of the stage whose artifact `names` has names. scores: what scores of owners are.
+    texts, ids: of rows, where the data came from tables.
     """
 
     counts: tuple[SplitCounts, ...]
@@ -63,5 +73,7 @@ class ToFigure:
     assigned: MatrixRef | None
     truth: MatrixRef | None
     names: str | None
+    texts: Texts | None
+    ids: Texts | None
     scores: str
     examples: int

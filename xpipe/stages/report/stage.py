@@ -1,7 +1,7 @@
 """Stage report: figures of the data and the assignment, as figures.json; and at the end of a run report.html.
 
-Orchestration only. The figures are an artifact like any other: keyed, cached, made at workers. The page is not: it tells
-times and memory, which no key knows. So it is drawn after all stages, when the run's folder is complete (`conclude`).
+Orchestration only. The figures are an artifact like any other: keyed, cached, made at workers. The page is not: it
+tells times and memory, which no key knows. So it is drawn when the run's folder is complete (`conclude`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from xpipe.engine.context import Context
 from xpipe.engine.manifest import Artifact
 from xpipe.engine.messages import Unit
 from xpipe.engine.stage import Estimate, Produced, Stage
+from xpipe.ground import files
 from xpipe.report.figures import FIGURES
 from xpipe.stages.emitted_paths import REPORT_FILE
 from xpipe.stages.matrices import locate, part_rows, rows_of, splits_of
-from xpipe.stages.report.messages import LengthCount, Nothing, PartToCount, RowLengths, SplitCounts, ToFigure
+from xpipe.stages.report.messages import LengthCount, Nothing, PartToCount, RowLengths, SplitCounts, Texts, ToFigure
 from xpipe.stages.report.params import ReportParams
 
 ARTIFACT = "figures"
@@ -61,6 +62,8 @@ def to_figure(inputs: Mapping[str, Artifact], counted: Sequence[RowLengths], par
         assigned=_located(inputs, "assigned_labels"),
         truth=None if truth is None else locate(truth),
         names=inputs["names"].folder if "names" in inputs else None,
+        texts=_texts(inputs, "texts", "text"),
+        ids=_texts(inputs, "ids", "id"),
         scores=assigned.about.get("scores", "similarity") if assigned is not None else "none",
         examples=params.groups,
     )
@@ -76,6 +79,15 @@ def _frequencies(
 def _located(inputs: Mapping[str, Artifact], name: str) -> Any:
     """A reference to a matrix; None where the run has no such matrix."""
     return locate(inputs[name]) if name in inputs else None
+
+
+def _texts(inputs: Mapping[str, Artifact], name: str, column: str) -> Texts | None:
+    """Where texts or ids of the training rows are; None where the data has none."""
+    if name not in inputs:
+        return None
+    parts = [entry for entry in inputs[name].files if entry.split == "train"]
+    paths = tuple(files.join(inputs[name].folder, entry.path) for entry in parts)
+    return Texts(paths, tuple(entry.rows or 0 for entry in parts), column)
 
 
 def _split_counts(inputs: Mapping[str, Artifact], counted: Sequence[RowLengths]) -> list[SplitCounts]:
@@ -139,7 +151,8 @@ STAGE = Stage(
     section="report",
     version=1,
     reads=(
-        "features", "names?", "labels?", "held_out_labels?", "membership?", "group_labels?", "assigned_labels?",
+        "features", "names?", "texts?", "ids?", "labels?", "held_out_labels?", "membership?", "group_labels?",
+        "assigned_labels?",
     ),
     writes=(ARTIFACT,),
     params=ReportParams,

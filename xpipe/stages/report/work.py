@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.engine.messages import Finished, Unit, write_entry
+from xpipe.formats.parquet_files import open_parquet
 from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json, read_json, to_plain
 from xpipe.ground.sparse import Triple, to_matrix
@@ -27,10 +28,11 @@ from xpipe.report.figures import (
 )
 from xpipe.report.group_examples import GroupScores, Words, example, members_of
 from xpipe.stages.matrices import MatrixRef, load_group_matrix, open_matrix
-from xpipe.stages.report.messages import LengthCount, Nothing, PartToCount, RowLengths, SplitCounts, ToFigure
+from xpipe.stages.report.messages import LengthCount, Nothing, PartToCount, RowLengths, SplitCounts, Texts, ToFigure
 
 POSTERIOR = "posterior"
 MOST_WORDS = 12  # features of a row that are named
+MOST_LETTERS = 400  # of a text
 ARTIFACT = "figures"
 
 
@@ -111,6 +113,7 @@ def _assignment(shared: ToFigure) -> AssignmentFigures | None:
     easy, doubtful = scores.extremes(shared.examples) if shared.scores == POSTERIOR else ([], [])
     return AssignmentFigures(
         scores=shared.scores,
+        said="heaviest features" if shared.texts is None else "text",
         pairs=pairs,
         chances=counter.bins(),
         easy=tuple(_example(group, scores, shared) for group in easy),
@@ -140,8 +143,30 @@ def _example(group: int, scores: GroupScores, shared: ToFigure) -> GroupExample:
     samples, owners = _take(shared.assigned, places)
     truth = None if shared.truth is None else _take(shared.truth, places)[1]
     numbers = dict(zip(places.tolist(), samples.tolist(), strict=True))
-    words = Words(numbers, {}, _heavy_features(shared, places))
-    return example(group, scores, owners, truth, places, words, (None, _names(shared, "labels")))
+    texts = _heavy_features(shared, places) if shared.texts is None else _take_texts(shared.texts, places)
+    words = Words(numbers, {} if shared.ids is None else _take_texts(shared.ids, places), texts)
+    groups = _names(shared, "groups")
+    group_names = groups if groups is not None and len(groups) == scores.Y1.shape[1] else None
+    return example(group, scores, owners, truth, places, words, (group_names, _names(shared, "labels")))
+
+
+def _take_texts(where: Texts, places: np.ndarray) -> dict[int, str]:
+    """The texts of the rows at some places, cut where they are long; rows without one are left out."""
+    starts = np.cumsum([0, *where.rows])
+    found: dict[int, str] = {}
+    for index, path in enumerate(where.paths):
+        inside = places[(places >= starts[index]) & (places < starts[index + 1])]
+        if not len(inside):
+            continue
+        with open_parquet(path, []) as parquet:
+            if where.column not in parquet.schema_arrow.names:
+                return {}
+            column = parquet.read(columns=[where.column], use_threads=False)[where.column]
+        for place in inside.tolist():
+            text = column[place - int(starts[index])].as_py()
+            if text is not None:
+                found[place] = " ".join(str(text).split())[:MOST_LETTERS]
+    return found
 
 
 def _take(where: MatrixRef, places: np.ndarray) -> tuple[np.ndarray, sp.csr_matrix]:
