@@ -126,7 +126,7 @@ def started(path: str) -> Iterator[Browser]:
         process = subprocess.Popen(
             [path, *OPTIONS, f"--user-data-dir={profile}", "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=False,
-            preexec_fn=connect,  # noqa: PLW1509: it only renames files between fork and exec
+            preexec_fn=connect,  # noqa: PLW1509
         )  # fmt: skip
         os.close(theirs)
         os.close(answers)

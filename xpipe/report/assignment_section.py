@@ -72,7 +72,7 @@ def _quality(results: Mapping[str, Any], summary: Mapping[str, Any]) -> list[Any
     return [
         Heading("How good the owners are"),
         Paragraph(" ".join(told)),
-        *[Paragraph(trust["why"])] * bool(trust.get("why")),
+        *([Paragraph(trust["why"])] if trust.get("why") else []),
         table([columns[place] for place in kept], [[row[place] for place in kept] for row in rows]),
     ]
 

@@ -151,7 +151,7 @@ def ranges(name: str, ticks: Sequence[str], drawn: Sequence[Line], x: Axis, y: A
 
 
 def reliability(name: str, bins: Sequence[tuple[float, float, int]], x: str, y: str) -> str:
-    """(confidence, accuracy, count) of every bin as a point; its size tells the count. On the diagonal, all is right."""
+    """(confidence, accuracy, count) of every bin as a point of a size by count. On the diagonal, all is right."""
 
     def plot(axes: Sequence[Axes]) -> None:
         (axis,) = axes
@@ -210,13 +210,13 @@ def heat_map(
 
 def _finish(axis: Axes, x: Axis, y: Axis) -> None:
     """Scales, ends, names and the grid of both axes."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
     for one, setting in ((axis.xaxis, x), (axis.yaxis, y)):
         if setting.log:
             (axis.set_xscale if one is axis.xaxis else axis.set_yscale)("log")
             one.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
-            one.set_minor_formatter(FuncFormatter(lambda value, _: ""))
+            one.set_minor_locator(NullLocator())
         elif setting.whole:
             one.set_major_locator(MaxNLocator(integer=True, nbins=8))
         one.set_label_text(setting.name)

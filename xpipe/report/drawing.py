@@ -76,6 +76,10 @@ def draw(
         axes = figure.subplots(1, panels, squeeze=False)[0]
         plot(list(axes))
         FigureCanvasSVG(figure)
+        engine = figure.get_layout_engine()
+        if engine is not None:  # once, here: `savefig` would draw the whole figure for it first
+            engine.execute(figure)
+            figure.set_layout_engine("none")
         return _cleaned(_saved(figure), name)
 
 

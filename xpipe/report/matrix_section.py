@@ -21,8 +21,9 @@ AT_LAST = {"ndcg": "nDCG", "psp": "PSP", "recall": "R", "macro_f1": "macro F1"}
 
 def matrix_sections(content: Mapping[str, Any]) -> list[Section]:
     """All sections of the report of a matrix. content: that of table.json."""
-    rows = content["rows"]
-    return [_overview(content, rows), _quality(rows), _between(rows), _costs(rows), _reproduce(content)]
+    keys = content["keys"]
+    rows = [{**row, "values": {key: row["values"][key] for key in keys}} for row in content["rows"]]  # in their order
+    return [_overview(content, rows), _quality(rows), _between(rows), _costs(rows), _reproduce(content, rows)]
 
 
 def name_of(row: Row, several: bool) -> str:
@@ -129,7 +130,7 @@ def _grids(rows: Sequence[Row]) -> list[Picture]:
         k = max(len(row["model"].get("precision", ())) for row in having)
         found.append(
             Picture(
-                f"P@{k} of {model}: {keys[0]} by {keys[1]}",
+                f"P@{k} of {model}, %: {keys[0]} by {keys[1]}",
                 charts.heat_map(f"grid-{number}", down, across, values, texts, by_column=False),
                 f"P@{k} in percent for {len(down)} values of {keys[0]} and {len(across)} of {keys[1]}.",
                 table((Column(keys[0]), *(Column(name, number=True, digits=2) for name in across)),
@@ -274,7 +275,7 @@ def _costs(rows: Sequence[Row]) -> Section:
     return Section("costs", "How long it took", (Pictures((picture,)),))
 
 
-def _reproduce(content: Mapping[str, Any]) -> Section:
+def _reproduce(content: Mapping[str, Any], rows: Sequence[Row]) -> Section:
     """How to make the matrix again."""
     blocks: list[Any] = [Code("Command", f"xpipe run {content['name']}.yaml")]
     if "pipeline" in content:
@@ -284,7 +285,7 @@ def _reproduce(content: Mapping[str, Any]) -> Section:
             Heading("Releases"),
             table((Column("package"), Column("release")), sorted(content["versions"].items())),
         ]
-    runs = dict.fromkeys((row["out"], ", ".join(row["values"].values())) for row in content["rows"])
+    runs = dict.fromkeys((row["out"], name_of(row, several=False)) for row in rows)
     blocks += [
         Heading("The runs"),
         Paragraph(

@@ -186,8 +186,8 @@ def _confidence(models: Sequence[Model], summary: Mapping[str, Any]) -> list[Any
                 "predictions",
                 "probability",
                 "share that is right",
-                f"The {calibration['calibration_k']} most probable labels of every row. On the diagonal, probabilities are "
-                "right; the larger a point, the more predictions.",
+                f"The {calibration['calibration_k']} most probable labels of every row. On the diagonal, probabilities "
+                "are right; the larger a point, the more predictions.",
             )
         )
     if not rows:
