@@ -79,7 +79,7 @@ def draw(
         engine = figure.get_layout_engine()
         if engine is not None:  # once, here: `savefig` would draw the whole figure for it first
             engine.execute(figure)
-            figure.set_layout_engine("none")
+            figure.set_layout_engine(None)
         return _cleaned(_saved(figure), name)
 
 
