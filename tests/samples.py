@@ -19,7 +19,6 @@ from xpipe.formats import write_xmc
 from xpipe.ground import backend
 from xpipe.stages import STAGES
 
-
 NO_REPORT = "report: none\n"  # drawing takes a second, which most tests can do without
 
 
@@ -59,12 +58,15 @@ def write_pipeline(folder: Path, data: Path, extra: str = "", *, part_rows=32, c
     return path
 
 
-def run_pipeline(path: Path, *overrides: str) -> dict:
-    """Run in this process, quietly, without a report unless an override asks for one."""
+def run_pipeline(path: Path, *overrides: str, concluding: bool = True) -> dict:
+    """Run in this process, quietly, without a report unless an override asks for one.
+
+    concluding: whether to draw it, too.
+    """
     if not any(text.startswith("report") for text in overrides):
         overrides = ("report=none", *overrides)
     with Progress(mode="quiet") as progress:
-        return execute.run(config.load(path, overrides), progress, backend.choose("cpu"))
+        return execute.run(config.load(path, overrides), progress, backend.choose("cpu"), concluding=concluding)
 
 
 def combinations(path: Path, overrides: Sequence[str] = ()) -> list:

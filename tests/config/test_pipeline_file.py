@@ -33,7 +33,9 @@ def test_explicit_null_switches_a_stage_off(write):
     assert load(write("name: a\nemit: null\n"), stages=STAGES).emit is None
 
 
-@pytest.mark.parametrize(("line", "on"), [("", True), ("report:", True), ("report: none", False), ("report: null", False)])
+@pytest.mark.parametrize(
+    ("line", "on"), [("", True), ("report:", True), ("report: none", False), ("report: null", False)]
+)
 def test_a_usual_stage_is_on_unless_it_is_switched_off(write, line, on):
     pipeline = load(write(f"name: a\ndata: {{dir: x}}\n{line}\n"))
     assert (pipeline.report is not None) is on

@@ -112,8 +112,9 @@ def results(**other: Any) -> dict[str, Any]:
     }  # fmt: skip
     stages = [
         {
-            "stage": name, "key": f"{number:020d}", "status": "cached" if name == "read" else "ran", "why": "not run yet",
-            "seconds": 0.001, "cost": {"seconds": 1.5 * number, "peak_memory": 2**28 * (number + 1)}, "summary": summary,
+            "stage": name, "key": f"{number:020d}", "status": "cached" if name == "read" else "ran", "why": "not run",
+            "seconds": 0.001, "cost": {"seconds": 1.5 * number, "peak_memory": 2**28 * (number + 1)},
+            "summary": summary,
             "ingredients": {"version": 1}, "digests": {f"{name}-artifact": "0" * 64},
         }
         for number, (name, summary) in enumerate(summaries.items())
@@ -163,6 +164,6 @@ def matrix() -> dict[str, Any]:
     ]
     return {
         "name": "m", "keys": ["group", "assign.method"], "synthetic": True, "out": "runs/m/table.json",
-        "rows": [*rows, matrix_row("oracle", "oracle", 75)], "pipeline": {"name": "m", "matrix": {"assign.method": ["x"]}},
-        "versions": {"xpipe": "0.1.0"},
+        "rows": [*rows, matrix_row("oracle", "oracle", 75)],
+        "pipeline": {"name": "m", "matrix": {"assign.method": ["x"]}}, "versions": {"xpipe": "0.1.0"},
     }  # fmt: skip

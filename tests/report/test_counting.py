@@ -17,7 +17,9 @@ def test_a_spread_counts_every_number_once(numbers):
     assert found.most == max(numbers)
     assert sum(each.count for each in found.bins) == len(numbers)
     for each in found.bins:
-        inside = [number for number in numbers if each.low <= number <= (max(numbers) if each.high is None else each.high)]
+        inside = [
+            number for number in numbers if each.low <= number <= (max(numbers) if each.high is None else each.high)
+        ]
         assert each.count == len(inside)
     assert len(found.bins) <= 27
 

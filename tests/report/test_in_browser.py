@@ -76,7 +76,8 @@ def test_tables_sort_by_number_and_by_name(browser, pages):
     tab = browser.new_tab()
     tab.open(pages / "run.html", 768)
     column = """(press, place) => {
-      const table = Array.from(document.querySelectorAll("caption")).find(each => each.textContent === "Stages").parentNode;
+      const captions = Array.from(document.querySelectorAll("caption"));
+      const table = captions.find(each => each.textContent === "Stages").parentNode;
       if (press) table.tHead.rows[0].cells[place].querySelector("button").click();
       return [table.tHead.rows[0].cells[place].getAttribute("aria-sort"),
               Array.from(table.tBodies[0].rows).map(row => row.cells[0].textContent)];
@@ -95,9 +96,8 @@ def test_dark_pages_have_other_colours(browser, pages):
     found = {}
     for scheme in ("light", "dark"):
         tab.open(pages / "run.html", 768, scheme)
-        found[scheme] = tab.run(
-            "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.querySelector('svg text')).fill]"
-        )
+        ink = "getComputedStyle(document.querySelector('svg text')).fill"
+        found[scheme] = tab.run(f"[getComputedStyle(document.body).backgroundColor, {ink}]")
     (light_paper, light_ink), (dark_paper, dark_ink) = found["light"], found["dark"]
     assert light_paper == "rgb(255, 255, 255)"
     assert dark_paper != light_paper

@@ -46,13 +46,25 @@ def test_a_report_has_all_its_sections(text):
         "Radius by number of active labels", "Label sets that can be produced",
     ):  # fmt: skip
         assert f"<figcaption>{picture}" in text, picture
-    for words in ("0.850 to 0.910", "By chances.", "Doubtful groups", "Easy groups", "xpipe run sample.yaml", "SYNTHETIC"):
+    for words in (
+        "0.850 to 0.910",
+        "By chances.",
+        "Doubtful groups",
+        "Easy groups",
+        "xpipe run sample.yaml",
+        "SYNTHETIC",
+    ):
         assert words in text, words
     assert "1 of them was in the store already" in text
 
 
 def test_the_report_of_a_matrix_has_heat_maps_and_lines(matrix_text):
-    for picture in ("Figures of every run", "P@3 of tree, %: group by assign.method", "P@k: tree, random 4", "Time of each run"):
+    for picture in (
+        "Figures of every run",
+        "P@3 of tree, %: group by assign.method",
+        "P@k: tree, random 4",
+        "Time of each run",
+    ):
         assert f"<figcaption>{picture}" in matrix_text, picture
     assert "eagle closes 75.0% of the gap" in matrix_text
     assert "Between baseline and oracle" in matrix_text

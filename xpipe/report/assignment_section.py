@@ -18,6 +18,7 @@ from xpipe.report.page import (
     Section,
     Table,
     Value,
+    numbered,
     shown,
     table,
 )
@@ -188,7 +189,9 @@ def _example(group: GroupExample, said: str) -> Example:
     texts = any(member.text for member in group.members)
     ids = any(member.id for member in group.members)
     columns = [Column("row", number=True), *[Column("id")] * ids, *[Column(said)] * texts]
-    members: list[list[Value]] = [[member.row, *[member.id] * ids, *[member.text] * texts] for member in group.members]
+    members: list[list[Value | Cell]] = [
+        [numbered(member.row), *[member.id] * ids, *[member.text] * texts] for member in group.members
+    ]
     known = any(owner.right is not None for label in group.labels for owner in label.owners)
     owned = [Column("label"), Column("owner, chance"), Column("likeliest", number=True, digits=2)]
     blocks: tuple[Table, ...] = (

@@ -6,7 +6,7 @@ from typing import Any
 
 from xpipe.report import charts
 from xpipe.report.figures import GroupFigures, LabelFigures, Spread, shorten
-from xpipe.report.page import Column, Heading, Paragraph, Picture, Pictures, Section, table
+from xpipe.report.page import Column, Heading, Paragraph, Picture, Pictures, Section, numbered, table
 from xpipe.report.run_files import RunFiles
 
 SPLITS = ("train", "dev", "test")
@@ -114,7 +114,7 @@ def _labels(found: LabelFigures) -> list[Any]:
         table((Column("frequency"), Column("labels", number=True)), zip(names, sizes, strict=True)),
     )
     columns = (Column("label", number=True), Column("name"), Column("frequency", number=True))
-    named = [(each.label, each.name or None, each.count) for each in found.most]
+    named = [(numbered(each.label), each.name or None, each.count) for each in found.most]
     more = found.labels - found.unused - len(found.most)
     return [Heading("Labels"), Pictures((curve, classes)), table(columns, named, "The most frequent labels", more)]
 

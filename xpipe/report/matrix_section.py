@@ -79,7 +79,9 @@ def _overview(content: Mapping[str, Any], rows: Sequence[Row]) -> Section:
         for row in rows
     ]
     blocks: list[Any] = [Paragraph(told), table(columns, cells, "All runs")]
-    return Section("runs", "All runs", (*blocks, *[Paragraph(legend[0].upper() + legend[1:] + ".")] * bool(legend)))
+    if legend:
+        blocks.append(Paragraph(legend[0].upper() + legend[1:] + "."))
+    return Section("runs", "All runs", tuple(blocks))
 
 
 def _quality(rows: Sequence[Row]) -> Section:

@@ -160,6 +160,11 @@ def cell(value: Value, digits: int | None = None) -> Cell:
     return Cell(f"{value:,.{digits}f}" if digits is not None else f"{value:.4g}", float(value))
 
 
+def numbered(number: int) -> Cell:
+    """The number of a row, a label or a group: a name, not an amount."""
+    return Cell(str(number), float(number))
+
+
 def table(columns: Sequence[Column], rows: Iterable[Sequence[Value | Cell]], caption: str = "", more: int = 0) -> Table:
     """A table of plain values; a cell may also be given as a `Cell`."""
     made = tuple(
