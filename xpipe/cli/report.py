@@ -15,9 +15,12 @@ def report(folder: str, out: str | None) -> None:
     """
     from xpipe.cli.run_tables import show_written
     from xpipe.engine import places
-    from xpipe.engine.results import find_run
+    from xpipe.engine.results import find_run, path_of, shown
     from xpipe.stages.report import again
 
     if out is not None:
         places.check_file("--out", out)
-    show_written([again.make_again(find_run(folder), out)])
+    found = find_run(folder)
+    with shown(path_of(found, again.described_by(found))):
+        path = again.make_again(found, out)
+    show_written([path])

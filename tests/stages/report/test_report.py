@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from tests.report.runs import write_run
 from tests.samples import run_pipeline, write_dataset, write_pipeline
 from xpipe import report
 from xpipe.cli.main import cli
+from xpipe.errors import ConfigError, XpipeError
 from xpipe.formats import read_dataset
 
 EXTRA = "assign: {method: discriminative}\ntrain: {tree: {n_trees: 1}}\nevaluate: {resamples: 0}\n"
@@ -135,3 +137,21 @@ def test_data_alone_has_a_report(tmp_path):
     text = (tmp_path / "runs" / "alone" / "report.html").read_text()
     assert "Labels per row, train" in text
     assert "The assignment" not in text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"stages": [{"stage": "read"}]}, {"versions": 3, "name": None}, {"out": 4}, {"cluster": None, "outputs": {}}],
+)
+def test_strange_results_end_in_a_report_or_in_an_error_that_teaches(tmp_path, change):
+    write_run(tmp_path)
+    content = json.loads((tmp_path / "results.json").read_text()) | change
+    (tmp_path / "results.json").write_text(json.dumps(content))
+    found = CliRunner().invoke(cli, ["report", str(tmp_path), "--out", str(tmp_path / "page.html")])
+    assert found.exception is None or isinstance(found.exception, XpipeError), found.exception
+
+
+def test_no_run_is_told(tmp_path):
+    found = CliRunner().invoke(cli, ["report", str(tmp_path / "nothing")])
+    assert isinstance(found.exception, ConfigError)
+    assert "no results of a run" in str(found.exception)

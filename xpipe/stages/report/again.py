@@ -31,15 +31,18 @@ from xpipe.stages.report.params import ReportParams
 from xpipe.stages.report.stage import STAGE, part_units, to_figure
 
 
+def described_by(folder: str) -> str:
+    """The file that tells of a run, or else of a matrix."""
+    return RESULTS if files.exists(path_of(folder, RESULTS)) else TABLE
+
+
 def make_again(folder: str, out: str | None = None) -> str:
     """Make the report of a run or a matrix anew, and return its path.
 
     out: the file to write; by default report.html in the folder, which also goes onto the record of the run.
     """
     folder = absolute(folder)
-    if files.exists(path_of(folder, TABLE)) and not files.exists(path_of(folder, RESULTS)):
-        return _matrix_again(folder, out)
-    return _run_again(folder, out)
+    return (_run_again if described_by(folder) == RESULTS else _matrix_again)(folder, out)
 
 
 def _run_again(folder: str, out: str | None) -> str:

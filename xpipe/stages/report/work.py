@@ -6,6 +6,7 @@ Holds no figure: those are computed by the room `report`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import scipy.sparse as sp
@@ -82,8 +83,13 @@ def _labels(shared: ToFigure) -> LabelFigures | None:
 
 def _names(shared: ToFigure, kind: str) -> list[str] | None:
     """Names of labels or features; None where the data has none."""
-    path = "" if shared.names is None else files.join(shared.names, "names", f"{kind}.json")
-    return read_json(path, list[str]) if path and files.exists(path) else None
+    return None if shared.names is None else _read_names(files.join(shared.names, "names", f"{kind}.json"))
+
+
+@lru_cache(maxsize=3)
+def _read_names(path: str) -> list[str] | None:
+    """The names in a file, kept for the next example; None where there is no file."""
+    return read_json(path, list[str]) if files.exists(path) else None
 
 
 def _groups(shared: ToFigure) -> GroupFigures | None:
