@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from xpipe.ground import files
 from xpipe.ground.quantities import format_seconds
 from xpipe.report import charts
 from xpipe.report.page import Cell, Code, Column, Heading, Paragraph, Picture, Pictures, Section, cell, table
@@ -287,7 +288,7 @@ def _reproduce(content: Mapping[str, Any], rows: Sequence[Row]) -> Section:
             Heading("Releases"),
             table((Column("package"), Column("release")), sorted(content["versions"].items())),
         ]
-    runs = dict.fromkeys((row["out"], name_of(row, several=False)) for row in rows)
+    runs = dict.fromkeys((files.basename(row["out"]), name_of(row, several=False)) for row in rows)
     blocks += [
         Heading("The runs"),
         Paragraph(

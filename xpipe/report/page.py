@@ -155,7 +155,7 @@ def cell(value: Value, digits: int | None = None) -> Cell:
         return Cell(NOTHING, None)
     if isinstance(value, str):
         return Cell(shown(value), value[:LONGEST_TEXT].casefold())
-    if isinstance(value, int) or digits == 0:
+    if digits == 0 or (isinstance(value, int) and digits is None):
         return Cell(f"{value:,.0f}", float(value))
     return Cell(f"{value:,.{digits}f}" if digits is not None else f"{value:.4g}", float(value))
 
