@@ -12,6 +12,8 @@ from tests.report.runs import write_run
 from tests.samples import run_pipeline, write_dataset, write_pipeline
 from xpipe import report
 from xpipe.cli.main import cli
+from xpipe.cli.progress import Progress
+from xpipe.engine import execute
 from xpipe.errors import ConfigError, XpipeError
 from xpipe.formats import read_dataset
 
@@ -119,6 +121,27 @@ def test_a_file_of_somebody_else_is_moved_aside_and_an_own_one_replaced(run, mon
         assert (out / "kept" / "report.html").read_text() == "mine"
         assert (out / "report.html").read_text() == text
     assert len(list((out / "kept").iterdir())) == 1
+
+
+def test_a_run_that_is_killed_after_its_report_knows_it_again(run, monkeypatch):
+    path, out, _ = run
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(report, "run_report", lambda *_: "of the killed run")
+        patch.setattr(execute, "dump_json", killed)  # of results.json
+        with pytest.raises(KeyboardInterrupt):
+            run_pipeline(path, *ON)
+    assert (out / "report.html").read_text() == "of the killed run"
+    monkeypatch.setattr(report, "run_report", lambda *_: "of the next run")
+    told = []
+    monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
+    run_pipeline(path, *ON)
+    assert (out / "report.html").read_text() == "of the next run"
+    assert told == []
+    assert not [path for path in (out / "kept").rglob("report.html*") if path.read_text().startswith("of the")]
 
 
 def test_a_report_that_fails_costs_no_run(run, monkeypatch):
