@@ -33,7 +33,7 @@ from xpipe.stages.report.messages import LengthCount, Nothing, PartToCount, RowL
 
 POSTERIOR = "posterior"
 MOST_WORDS = 12  # features of a row that are named
-MOST_LETTERS = 400  # of a text
+MOST_LETTERS = 300  # of a text
 ARTIFACT = "figures"
 
 
@@ -171,7 +171,8 @@ def _take_texts(where: Texts, places: np.ndarray) -> dict[int, str]:
         for place in inside.tolist():
             text = column[place - int(starts[index])].as_py()
             if text is not None:
-                found[place] = " ".join(str(text).split())[:MOST_LETTERS]
+                plain = " ".join(str(text).split())
+                found[place] = plain if len(plain) <= MOST_LETTERS else plain[:MOST_LETTERS] + "…"
     return found
 
 
