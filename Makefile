@@ -10,13 +10,13 @@ PIP      := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Modules are compiled once, when first imported: without their bytecode every process would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test docs campaign lint bench bench-pecos clean
+.PHONY: help setup browser run test docs campaign lint bench bench-pecos clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make setup   make $(VENV) and install what run and test need (again only when pyproject.toml changed)"
 	@echo "make run     setup, then xpipe run $(PIPELINE), then what each method is worth"
-	@echo "make test    setup, then pytest"
+	@echo "make test    setup and Chromium where it may be installed, then pytest"
 	@echo "make docs    setup, then the site: docs/_build/html/index.html"
 	@echo "make campaign  long attacks: kills at every file operation, mutated inputs, random problems (half an hour)"
 	@echo "make lint    setup, then ruff and mypy"
@@ -40,6 +40,14 @@ $(VENV)/.installed: pyproject.toml
 	@$(PIP) install --no-compile -e '.[dev,docs,gpu,heads]'  # most modules are never imported; the others compile then
 	@touch $@
 
+# Tests look at reports in a real browser where there is one. It is installed where that needs no question; else they skip.
+browser:
+	@command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || { \
+	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null 2>&1 && echo "installing Chromium for the tests" && \
+	  { DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium || { \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; }; } </dev/null >/dev/null 2>&1; } || \
+	  echo "no Chromium, and it cannot be installed here: tests that need a browser will be skipped"
+
 $(VENV)/.bench-installed: $(VENV)/.installed pyproject.toml
 	@echo "installing the peers to measure against"
 	@$(PIP) install -e '.[bench]'
@@ -49,7 +57,7 @@ run: setup
 	@$(BIN)/xpipe run $(PIPELINE)
 	@test $(PIPELINE) != pipelines/eurlex.yaml || $(BIN)/xpipe --quiet run pipelines/eurlex_methods.yaml
 
-test: setup
+test: setup browser
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 docs: setup

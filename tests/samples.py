@@ -19,6 +19,8 @@ from xpipe.formats import write_xmc
 from xpipe.ground import backend
 from xpipe.stages import STAGES
 
+NO_REPORT = "report: none\n"  # drawing takes a second, which most tests can do without
+
 
 def random_matrices(n_rows, n_features=40, n_labels=12, seed=0):
     """(X, Y) with some rows without labels, some without features, and label 3 unused."""
@@ -50,15 +52,21 @@ def write_pipeline(folder: Path, data: Path, extra: str = "", *, part_rows=32, c
         f"emit: {{formats: [parquet, xmc, npz, svmlight]}}\n"
         f"cluster: {cluster}\n"
         f"backend: cpu\n"  # looking for a GPU takes a process of its own
+        f"{'' if 'report:' in extra else NO_REPORT}"
         f"out: {folder / 'runs' / 'sample'}\n{extra}"
     )
     return path
 
 
-def run_pipeline(path: Path, *overrides: str) -> dict:
-    """Run in this process, quietly."""
+def run_pipeline(path: Path, *overrides: str, concluding: bool = True) -> dict:
+    """Run in this process, quietly, without a report unless an override asks for one.
+
+    concluding: whether to draw it, too.
+    """
+    if not any(text.startswith("report") for text in overrides):
+        overrides = ("report=none", *overrides)
     with Progress(mode="quiet") as progress:
-        return execute.run(config.load(path, overrides), progress, backend.choose("cpu"))
+        return execute.run(config.load(path, overrides), progress, backend.choose("cpu"), concluding=concluding)
 
 
 def combinations(path: Path, overrides: Sequence[str] = ()) -> list:

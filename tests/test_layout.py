@@ -18,7 +18,7 @@ FLOORS = (
     ("stages",),
     ("engine",),
     ("heads",),
-    ("argmaxability", "metrics", "eagle", "trees", "synth", "text"),
+    ("argmaxability", "metrics", "eagle", "trees", "synth", "text", "report"),
     ("formats",),
     ("grouping",),
     ("ground",),

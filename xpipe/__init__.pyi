@@ -11,6 +11,7 @@ from . import ground as ground
 from . import grouping as grouping
 from . import heads as heads
 from . import metrics as metrics
+from . import report as report
 from . import stages as stages
 from . import synth as synth
 from . import text as text

@@ -28,7 +28,8 @@ def test_help_imports_nothing_heavy():
         "from xpipe.cli.main import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "heavy = {'numpy', 'scipy', 'numba', 'dask', 'distributed', 'pyarrow', 'pydantic', 'rich', 'yaml', 'cupy'}\n"
+        "heavy = {'numpy', 'scipy', 'numba', 'dask', 'distributed', 'pyarrow', 'pydantic', 'rich', 'yaml', 'cupy',\n"
+        "         'jinja2', 'matplotlib'}\n"
         "print('HEAVY', sorted(heavy & set(sys.modules)))"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -34,6 +34,15 @@ def test_explicit_null_switches_a_stage_off(write):
 
 
 @pytest.mark.parametrize(
+    ("line", "on"), [("", True), ("report:", True), ("report: none", False), ("report: null", False)]
+)
+def test_a_usual_stage_is_on_unless_it_is_switched_off(write, line, on):
+    pipeline = load(write(f"name: a\ndata: {{dir: x}}\n{line}\n"))
+    assert (pipeline.report is not None) is on
+    assert (pipeline.to_json()["report"] == "none") is not on
+
+
+@pytest.mark.parametrize(
     ("line", "kind"),
     [("none", "none"), ("local", "local"), ("tcp://host:8786", "tcp://host:8786"), ("{workers: 3}", "local")],
 )

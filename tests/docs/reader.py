@@ -153,6 +153,10 @@ class Reader:
                 found = any(alike(line, printed, tolerance) for printed in output.splitlines())
                 assert found, f"{block} shows {line!r}, the command prints:\n{output}"
 
+    def _settings(self) -> tuple[str, ...]:
+        """What runs of this page are given: reports are drawn where the page speaks of them."""
+        return IN_PROCESS if "report.html" in self.page.read_text() else (*IN_PROCESS, "--set", "report=none")
+
     def _run(self, block: Block, command: str) -> str | None:
         """What a command prints; None for make, whose target must exist."""
         words = shlex.split(command, comments=True)
@@ -161,7 +165,7 @@ class Reader:
             assert set(words[1:]) <= set(targets), f"{block}: {command}"
             return None
         assert words[0] == "xpipe", f"{block}: {command}"
-        code, output = run_xpipe(*words[1:], *(IN_PROCESS if words[1] == "run" else ()), cwd=self.folder)
+        code, output = run_xpipe(*words[1:], *(self._settings() if words[1] == "run" else ()), cwd=self.folder)
         fine = (0, 1) if words[1] == "verify" else (0,)  # 1: some sets cannot be produced
         assert code in fine, f"{block}: {command}\n{output}"
         return output

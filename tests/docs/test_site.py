@@ -17,7 +17,7 @@ from xpipe.cli.main import COMMANDS
 from xpipe.stages import STAGES
 
 TOP = Path(__file__).parent.parent.parent
-ROOMS = ("argmaxability", "eagle", "formats", "grouping", "heads", "metrics", "synth", "text", "trees")
+ROOMS = ("argmaxability", "eagle", "formats", "grouping", "heads", "metrics", "report", "synth", "text", "trees")
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ def run(checked):
 
 def test_a_right_pipeline_is_planned(path):
     assert [decision.step.stage.name for decision in decide.plan(config.load(path))] == [
-        "read", "group", "assign", "emit", "train", "train_heads", "verify", "evaluate",
+        "read", "group", "assign", "emit", "train", "train_heads", "verify", "evaluate", "report",
     ]  # fmt: skip
     assert not (path.parent / "runs").exists()
 

@@ -69,6 +69,9 @@ def test_shared_stages_run_once_and_one_table_has_all(pipeline):
     assert rows["random 4", "baseline"]["labels"]["recall"] == 1.0
     assert len(rows["random 4", "centred"]["model"]["precision"]) == 5
     assert rows["oracle", "oracle"]["labels"] == {}
+    reports = list((pipeline.parent / "runs" / "table").rglob("report.html"))
+    assert reports == [pipeline.parent / "runs" / "table" / "report.html"]  # one over all runs
+    assert [entry["path"] for entry in table["written"]] == ["report.html"]
 
 
 def test_gaps_are_between_the_baseline_of_the_same_groups_and_the_oracle():

@@ -26,6 +26,7 @@ from xpipe.cli.init import init
 from xpipe.cli.owners import owners
 from xpipe.cli.plan import plan
 from xpipe.cli.predict import predict
+from xpipe.cli.report import report
 from xpipe.cli.run import run
 from xpipe.cli.schema import schema
 from xpipe.cli.show import show
@@ -35,7 +36,8 @@ from xpipe.errors import INTERRUPTED, XpipeError, printable, printable_lines
 from xpipe.ground.library_threads import start_with_one_thread
 
 COMMANDS = (
-    run, plan, init, examples, schema, check, convert, synth, evaluate, show, owners, predict, clean, verify, doctor,
+    run, plan, init, examples, schema, check, convert, synth, evaluate, show, owners, predict, report, clean, verify,
+    doctor,
 )  # fmt: skip
 
 

@@ -15,13 +15,15 @@ import os
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, ValidationError, create_model, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, create_model, field_validator, model_validator
 
 from xpipe.config.mistakes import explain, flags, in_words, literals, resolve, sections_of, shown
 from xpipe.config.yaml_lines import Draft, file_order
 from xpipe.engine.cluster.calls import ClusterParams
 from xpipe.errors import ConfigError
 from xpipe.stages import STAGES, Params, Stage
+
+OFF = "none"  # of a section: leaves a usual stage out
 
 
 class Pipeline(Params):
@@ -62,14 +64,27 @@ class Pipeline(Params):
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """All settings that are not null, as plain JSON values."""
-        return self.model_dump(mode="json", exclude_none=True)
+        """All settings that are not null, as plain JSON values; `none` for usual stages that are off."""
+        off = {stage.section: OFF for stage in self.stages if stage.usual and getattr(self, stage.section) is None}
+        return self.model_dump(mode="json", exclude_none=True) | off
+
+
+def _switched_off(given: Any) -> Any:
+    """`none` switches a usual stage off."""
+    return None if given == OFF else given
 
 
 @functools.cache
 def pipeline_model(stages: tuple[Stage, ...] = STAGES) -> type[Pipeline]:
     """The Pipeline class with one optional field for the section of every stage."""
-    sections: dict[str, Any] = {stage.section: (stage.params | None, None) for stage in stages}
+    sections: dict[str, Any] = {
+        stage.section: (
+            (Annotated[stage.params | None, BeforeValidator(_switched_off)], stage.params())
+            if stage.usual
+            else (stage.params | None, None)
+        )
+        for stage in stages
+    }
     model = create_model("Pipeline", __base__=Pipeline, **sections)
     model.stages = stages
     return model
@@ -130,7 +145,8 @@ def _note_wrong_flags(draft: Draft, model: type[Pipeline]) -> None:
 
 def _checked(draft: Draft, model: type[Pipeline]) -> Pipeline | None:
     """The values of a draft as a pipeline. Where pydantic finds mistakes, they are noted in the draft: then None."""
-    given = {key: value for key, value in draft.values.items() if value is not None}  # null: as if not written
+    usual = {stage.section for stage in model.stages if stage.usual}  # null switches these off
+    given = {key: value for key, value in draft.values.items() if value is not None or key in usual}
     try:
         # JSON mode with strict: `true` is no number and "4" no integer, while lists still fit tuples
         return model.model_validate_json(json.dumps(given), strict=True)

@@ -19,6 +19,7 @@ from xpipe.eagle.chances import Crowd, crowd_of
 from xpipe.eagle.discriminative import Fitted, best_pairs, fit_posteriors, keep_pairs, posteriors_of
 from xpipe.eagle.numbering import renumbered
 from xpipe.eagle.options import ImputeOptions, usual_rank
+from xpipe.eagle.reliability import reliability_of
 from xpipe.eagle.spectrum import Spectrum, leading_directions, sampled_rows
 from xpipe.eagle.trial import Forecast, Trial, forecast, set_aside
 from xpipe.eagle.trust import TrialQuality, places_of, trial_quality
@@ -151,6 +152,7 @@ def choose_by_trial(
     tried: dict[str, Any] = {
         "ridge": {f"{ridge:g}": likelihood for ridge, likelihood in likelihoods.items()},
         "likeness": round(likeness, 4),
+        "reliability": reliability_of(best.forecast, trial, best.calibration),
     }
     method, why = "discriminative", f"ridge {best.ridge:g} predicts the labels of held-out groups best"
     if options.method == "auto":

@@ -158,7 +158,7 @@ def check(pipeline: Pipeline) -> list[Step]:
     >>> from xpipe import config, engine
     >>> _ = Path("check.yaml").write_text("{name: check, data: {name: tiny, if_missing: synthesize}}")
     >>> [(step.stage.name, step.takes) for step in engine.check(config.load("check.yaml"))]
-    [('synth', {}), ('read', {'source': 'synth'})]
+    [('synth', {}), ('read', {'source': 'synth'}), ('report', {'features': 'read', ...})]
     """
     problems: list[XpipeError] = [
         problem
@@ -217,6 +217,7 @@ def plan(pipeline: Pipeline, backend: Backend | None = None) -> list[Decision]:
     ...     print(decision.step.stage.name, "-", decision.why)
     synth - not run yet
     read - synth must run first
+    report - read must run first
     """
     steps = check(pipeline)
     backend = backend or choose(pipeline.backend)

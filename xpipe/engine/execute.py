@@ -12,6 +12,7 @@ from typing import Any
 
 from xpipe.engine import places, registry
 from xpipe.engine.cluster import connect
+from xpipe.engine.conclude import conclude
 from xpipe.engine.decide import check, decide
 from xpipe.engine.export import export, written
 from xpipe.engine.locks import RunLock, StoreLock
@@ -31,7 +32,7 @@ from xpipe.ground.library_threads import while_executing
 from xpipe.ground.temporary_names import is_abandoned
 
 
-def run(pipeline: Pipeline, progress: Progress, backend: Backend) -> dict[str, Any]:
+def run(pipeline: Pipeline, progress: Progress, backend: Backend, *, concluding: bool = True) -> dict[str, Any]:
     """Run a pipeline to its end. The same call resumes a run that was stopped.
 
     While it runs, the numerical libraries of this process have one thread each. Afterwards they have as many as before.
@@ -44,6 +45,8 @@ def run(pipeline: Pipeline, progress: Progress, backend: Backend) -> dict[str, A
         Shows the progress, notes and warnings, such as `xpipe.cli.progress.Progress`.
     backend : Backend
         The backend, as `xpipe.ground.backend.choose` returns it.
+    concluding : bool
+        Whether to write what tells of the whole run, such as its report. A sweep has one for all its runs.
 
     Returns
     -------
@@ -67,7 +70,7 @@ def run(pipeline: Pipeline, progress: Progress, backend: Backend) -> dict[str, A
     >>> with Progress(mode="quiet") as progress:
     ...     results = engine.run(config.load("run.yaml", ["out=example/run"]), progress, choose("cpu"))
     >>> [(stage["stage"], stage["status"]) for stage in results["stages"]]
-    [('synth', 'ran'), ('read', 'ran')]
+    [('synth', 'ran'), ('read', 'ran'), ('report', 'ran')]
     """
     started = time.monotonic()
     steps = check(pipeline)
@@ -90,6 +93,9 @@ def run(pipeline: Pipeline, progress: Progress, backend: Backend) -> dict[str, A
         shared = Run(pipeline, artifacts, cluster, progress, backend, out, started)
         made, rows = _perform_all(steps, shared, last_ingredients(out))
         results = _export_all(steps, made, rows, shared)
+        if concluding:
+            conclude(steps, results, progress.warn)
+        results["seconds"] = round(time.monotonic() - started, 3)
         files.write_bytes(files.join(out, RESULTS), dump_json(results))
         close_journal(out)
         registry.register(artifacts.path, out, [f"{row['stage']}-{row['key']}" for row in rows])
@@ -146,7 +152,6 @@ def _export_all(
         "backend": run.backend.summary(),
         "cluster": run.cluster.describe(),
         "versions": versions(),
-        "seconds": round(time.monotonic() - run.started, 3),
         "peak_memory_main": machine.peak_bytes(),
     }
 

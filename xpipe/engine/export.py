@@ -176,7 +176,8 @@ def _take_away(stale: list[FileEntry], out: str) -> list[str]:
             _remove_empty_folders(out, entry.path)
         elif files.exists(path):
             left.append(entry.path)
-    return left
+    # a file that a killed run wrote anew is on record twice, and was removed by its later entry
+    return [path for path in dict.fromkeys(left) if files.exists(files.join(out, path))]
 
 
 def _leads_elsewhere(out: str, path: str) -> bool:

@@ -42,6 +42,13 @@ class ArtifactContent(TypedDict):
     files: list[EntryContent]
 
 
+class Cost(TypedDict):
+    """What it took to make a stage. No key and no digest depends on it."""
+
+    seconds: float | int
+    peak_memory: Count
+
+
 class ManifestContent(TypedDict):
     """A `Manifest` as manifest.json holds it."""
 
@@ -50,6 +57,7 @@ class ManifestContent(TypedDict):
     ingredients: dict[str, Any]
     summary: dict[str, Any]
     artifacts: dict[str, ArtifactContent]
+    cost: NotRequired[Cost]
 
 
 def content_key(ingredients: dict[str, Any]) -> str:
@@ -82,10 +90,11 @@ class Manifest:
     artifacts: dict[str, Artifact]
     summary: dict[str, Any] = field(default_factory=dict)
     broken: bool = False  # manifest.json exists, but it is damaged
+    cost: Cost | None = None  # None: an older xpipe made it
 
     def to_json(self) -> dict[str, Any]:
         """The content of manifest.json."""
-        return {
+        return ({"cost": self.cost} if self.cost is not None else {}) | {
             "stage": self.stage,
             "key": self.key,
             "ingredients": self.ingredients,
@@ -103,7 +112,8 @@ class Manifest:
             name: Artifact(name, folder, a["digest"], tuple(entry_from(entry) for entry in a["files"]), a["about"])
             for name, a in content["artifacts"].items()
         }
-        return cls(content["stage"], content["key"], folder, content["ingredients"], artifacts, content["summary"])
+        stage, key, ingredients, summary = (content[name] for name in ("stage", "key", "ingredients", "summary"))
+        return cls(stage, key, folder, ingredients, artifacts, summary, cost=content.get("cost"))
 
 
 def artifact_digest(entries: Iterable[FileEntry], about: dict[str, Any]) -> str:

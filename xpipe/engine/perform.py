@@ -13,7 +13,7 @@ from xpipe.engine.cluster import Cluster
 from xpipe.engine.context import Context
 from xpipe.engine.decide import Decision
 from xpipe.engine.locks import sole_builder
-from xpipe.engine.manifest import Manifest
+from xpipe.engine.manifest import Cost, Manifest
 from xpipe.engine.pipeline import Pipeline
 from xpipe.engine.progress import Progress, Says
 from xpipe.engine.receipts import RECEIPTS
@@ -55,6 +55,8 @@ def perform(step: Step, decision: Decision, run: Run) -> tuple[Manifest, dict[st
                 manifest, how = _build(step, decision, run)
                 record |= how
     record["seconds"] = round(time.monotonic() - started, 3)
+    if manifest.cost is not None:
+        record["cost"] = manifest.cost  # of a cached stage: when it was made
     record["ingredients"] = manifest.ingredients
     record["summary"] = manifest.summary
     record["digests"] = {artifact: a.digest for artifact, a in manifest.artifacts.items()}
@@ -86,16 +88,18 @@ def _build(step: Step, decision: Decision, run: Run) -> tuple[Manifest, dict[str
     if pipeline.cluster.kind == "local":
         _compile(step, progress)
     machine.reset_peak()
+    began = time.monotonic()
     try:
         produced = step.stage.run(context)
     except (DataError, OSError):
         _check_sources(step, decision, run)  # if an input file has changed, that explains the failure better
         raise
     _check_sources(step, decision, run)
-    manifest = artifacts.publish(name, key, ingredients, produced.artifacts, produced.summary)
+    peak = context.peak_bytes or machine.peak_bytes()
+    cost = Cost(seconds=round(time.monotonic() - began, 3), peak_memory=peak)
+    manifest = artifacts.publish(name, key, ingredients, produced.artifacts, produced.summary, cost)
     bar.done()
-    status = "resumed" if context.resumed else "ran"
-    return manifest, {"status": status, "peak_memory": context.peak_bytes or machine.peak_bytes()}
+    return manifest, {"status": "resumed" if context.resumed else "ran", "peak_memory": peak}
 
 
 def _compile(step: Step, says: Says) -> None:

@@ -6,12 +6,13 @@ Writes nothing and prints nothing: `cli` does that.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from typing import Any
 
 from typing_extensions import TypedDict
 
-from xpipe.errors import DataError
+from xpipe.errors import ConfigError, DataError
 from xpipe.ground import files
 from xpipe.ground.checked_json import Count, read_json
 
@@ -124,6 +125,22 @@ def read_results(out: str) -> dict[str, Any]:
 def read_table(out: str) -> dict[str, Any]:
     """The content of table.json of a matrix. Raises DataError where it is missing or damaged."""
     return dict(read_json(path_of(out, TABLE), MatrixTable, fix=FIX, allow_nan=True))
+
+
+def find_run(name: str) -> str:
+    """The folder of a run or a matrix: the folder given, or the one of that name below runs/.
+
+    Raises ConfigError where neither has results.
+    """
+    candidates = [name, os.path.join("runs", name)]
+    for folder in candidates:
+        if any(files.exists(path_of(folder, results)) for results in (RESULTS, TABLE)):
+            return folder
+    raise ConfigError(
+        f"no results of a run {name!r}",
+        why=f"looked for results.json and table.json in {' and '.join(candidates)}",
+        fix="xpipe run ... first",
+    )
 
 
 @contextlib.contextmanager

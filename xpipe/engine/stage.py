@@ -139,6 +139,13 @@ class Stage:
         What else helps where no stage writes what it reads.
     packages, extra : tuple of str, str
         Packages that must be installed, and the extra of xpipe that installs them.
+    usual : bool
+        Whether the stage is on unless its section is `none`. It is left out where no stage writes what it reads.
+    conclude : function, optional
+        `conclude(params, results, out)`: files that tell of the whole run, times included, as {name: content}. It is
+        called when everything else is in the run's folder `out`. results: the content of results.json.
+    conclude_sweep : function, optional
+        `conclude_sweep(params, table, out)`: the same for all runs of a matrix. table: the content of table.json.
     """
 
     name: str
@@ -167,6 +174,9 @@ class Stage:
     instead: str = ""
     packages: tuple[str, ...] = ()
     extra: str = ""
+    usual: bool = False
+    conclude: Callable[[Any, Mapping[str, Any], str], dict[str, bytes]] | None = None
+    conclude_sweep: Callable[[Any, Mapping[str, Any], str], dict[str, bytes]] | None = None
 
     def is_seeded(self, params: Any) -> bool:
         """Whether the output depends on the seed."""

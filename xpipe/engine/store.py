@@ -22,7 +22,7 @@ from typing import Any
 from xpipe.engine import sources
 from xpipe.engine.lock_files import LOCK
 from xpipe.engine.locks import RunLock
-from xpipe.engine.manifest import MANIFEST, Artifact, Manifest, ManifestContent, artifact_digest, file_damage
+from xpipe.engine.manifest import MANIFEST, Artifact, Cost, Manifest, ManifestContent, artifact_digest, file_damage
 from xpipe.engine.messages import FileEntry
 from xpipe.engine.paths import absolute, is_plain_file, is_there
 from xpipe.engine.receipts import RECEIPTS
@@ -96,6 +96,7 @@ class Store:
         ingredients: dict[str, Any],
         artifacts: dict[str, tuple[Sequence[FileEntry], dict[str, Any]]],
         summary: dict[str, Any],
+        cost: Cost | None = None,
     ) -> Manifest:
         """Publish a stage's artifacts, {name: (files, about)}: write the manifest, then remove files not in it."""
         folder = self.folder(stage, key)
@@ -103,7 +104,7 @@ class Store:
             name: Artifact(name, folder, artifact_digest(entries, about), tuple(entries), about)
             for name, (entries, about) in artifacts.items()
         }
-        manifest = Manifest(stage, key, folder, ingredients, made, summary)
+        manifest = Manifest(stage, key, folder, ingredients, made, summary, cost=cost)
         content = manifest.to_json()
         files.write_bytes(files.join(folder, MANIFEST), seal(content))
         published = Manifest.from_json(folder, as_read_again(content))  # keys in the order that a later run reads

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xpipe.engine import decide, execute
+from xpipe.engine.conclude import conclude_sweep
 from xpipe.engine.keep_aside import make_way
 from xpipe.engine.pipeline import Pipeline
 from xpipe.engine.progress import Progress
@@ -136,7 +137,7 @@ def run(combinations: list[Combination], base: Pipeline, progress: Progress, bac
     execute.remove_abandoned(out)
     for number, combination in enumerate(combinations, 1):
         progress.note(f"{number} of {len(combinations)}: {', '.join(combination.values.values())}")
-        results = execute.run(combination.pipeline, progress, backend)
+        results = execute.run(combination.pipeline, progress, backend, concluding=False)
         rows += [{"values": combination.values, "out": results["out"], **row} for row in figures(results)]
     close_gaps(rows)
     table = {
@@ -145,8 +146,11 @@ def run(combinations: list[Combination], base: Pipeline, progress: Progress, bac
         "synthetic": any(row["synthetic"] for row in rows),
         "out": files.join(base.out, TABLE),
         "rows": rows,
+        "pipeline": base.to_json(),
+        "versions": execute.versions(),
     }
     for name in make_way(out, TABLE):
         progress.warn(f"{name} in {out} was in the way of the table: moved to {KEPT}/")
+    conclude_sweep(base, table, out, progress.warn)
     files.write_bytes(files.join(out, TABLE), dump_json(table))
     return table

@@ -48,6 +48,8 @@ def wire(pipeline: Pipeline, stages: Sequence[Stage] | None = None) -> list[Step
         foreseen += [*_missing_packages(stage), *stage.preflight(params, outlook)]
         wanted = stage.needs(params) if stage.needs else stage.reads
         takes, missing = _sources_of(wanted, writer)
+        if stage.usual and missing:
+            continue
         problems += [_missing(stage, artifact, writer, stages) for artifact in missing]
         gives = stage.provides(params) if stage.provides else stage.writes
         writer.update(dict.fromkeys(gives, stage.name))

@@ -23,6 +23,7 @@ FOLDERS = (
     "train_heads",
     "verify",
     "evaluate",
+    "report",
 )
 STAGES: tuple[Stage, ...] = tuple(import_module(f"xpipe.stages.{folder}.stage").STAGE for folder in FOLDERS)
 

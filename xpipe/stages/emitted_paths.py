@@ -17,6 +17,7 @@ VERIFICATION_FILE = "verification.json"
 EVALUATION_FILE = "evaluation.json"
 LABELS_FILE = "labels.parquet"  # of tree/ and heads/
 REJECTS_FILE = "rejects.parquet"  # rows that were dropped
+REPORT_FILE = "report.html"
 
 
 def dataset_path(dataset: str, *names: str) -> str:
