@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 
 import numpy as np
@@ -131,32 +130,3 @@ def test_files_that_do_not_fit_each_other(predict_run, tmp_path):
     (broken / "tree" / "labels.parquet").unlink()
     with pytest.raises(DataError, match=r"no tree/labels\.parquet"):
         xpipe.load(str(broken), model="tree")
-
-
-def test_texts_go_through_the_vectorizer_of_the_run(predict_run, X, tmp_path, monkeypatch):
-    """The seam for tables: a folder `vectorizer` beside the models, and `xpipe.text.Vectorizer`."""
-    import sys
-    import types
-
-    run = tmp_path / "run"
-    shutil.copytree(predict_run, run)
-    (run / "vectorizer").mkdir()
-    (run / "vectorizer" / "rows.json").write_text(json.dumps({"first": 0, "second": 1}))
-
-    class Vectorizer:
-        def __init__(self, rows):
-            self.rows = rows
-
-        @classmethod
-        def load(cls, folder):
-            with open(f"{folder}/rows.json") as stream:
-                return cls(json.load(stream))
-
-        def transform(self, texts):
-            return X[[self.rows[text] for text in texts]]
-
-    text = types.ModuleType("xpipe.text")
-    text.Vectorizer = Vectorizer
-    monkeypatch.setitem(sys.modules, "xpipe.text", text)
-    model = xpipe.load(str(run), model="tree")
-    assert (model.predict(["second", "first"]) != model.predict(X[[1, 0]])).nnz == 0

@@ -1,17 +1,13 @@
 """Rows to predict, in blocks: from a folder or a file of any format that stage read reads.
 
 Holds no prediction and no rules of reading: those are stage read's own. `rows_of_input` is the one place that decides
-what an input is; a table that goes through a vectorizer is one more kind of rows, with the same three methods.
+what an input is: a matrix (here), or a table that goes through the vectorizer of the run (`table_rows`).
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
-
-import numpy as np
-import scipy.sparse as sp
 
 from xpipe.errors import ConfigError, DataError
 from xpipe.formats.blocks import is_compressed, open_stream
@@ -22,38 +18,15 @@ from xpipe.formats.matrix_formats import matrix_format_of
 from xpipe.formats.reading import InputFile, files_with_rows
 from xpipe.ground import files
 from xpipe.ground.sparse import canonical, to_matrix
+from xpipe.stages.predict.block_rows import BlockRows, InputRows
 from xpipe.stages.predict.run_models import StoredModel
+from xpipe.stages.predict.table_rows import is_table, stage_table
 from xpipe.stages.read.params import DataParams
 from xpipe.stages.read.scanning import FileToScan, Reading, ScannedFile, scan_file
 from xpipe.stages.read.work import RowRange, cut_rows, read_rows
 
 WITH_FEATURES = ("samples", "features", "emitted")  # roles of files that have the features
 PREFERRED = ("test", "dev", "train")  # the split of a folder that is predicted, unless one is named
-
-
-class BlockRows(NamedTuple):
-    """Some rows: their numbers in the input, their ids (None where there are none), and their features."""
-
-    numbers: np.ndarray
-    ids: list[str] | None
-    X: sp.csr_matrix
-
-
-class InputRows(Protocol):
-    """Rows to predict. It travels to workers, so it is a frozen dataclass of paths and numbers."""
-
-    @property
-    def n_features(self) -> int:
-        """Columns of the rows."""
-        ...
-
-    def blocks(self) -> list[RowRange]:
-        """The blocks of rows. They never depend on the workers."""
-        ...
-
-    def read(self, folder: str, rows: RowRange) -> BlockRows:
-        """The rows of a block. folder: the scratch folder that `rows_of_input` was given."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -88,6 +61,8 @@ def rows_of_input(
     ConfigError where there are no rows.
     """
     place = files.local(os.fspath(place))
+    if model.vectorizer is not None and is_table(place):
+        return stage_table(folder, place, params, model.vectorizer, split)
     if not files.exists(place):
         raise DataError("there is no such input", where=place, fix="check the path; relative paths start where you are")
     if files.is_folder(place):

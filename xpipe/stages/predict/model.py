@@ -248,9 +248,15 @@ def vectorize_texts(texts: Sequence[str], vectorizer: str | None, name: str) -> 
             f"the model {name} takes rows of features, not texts", why="its run was made from matrices, not from texts",
             fix="give a scipy sparse matrix with the features that it was trained on",
         )  # fmt: skip
-    import importlib
+    from xpipe.text import TableVectorizer
 
-    return importlib.import_module("xpipe.text").Vectorizer.load(vectorizer).transform(texts)
+    loaded = TableVectorizer.load(vectorizer)
+    if loaded.texts is None or loaded.columns.names():
+        raise ConfigError(
+            f"the model {name} takes rows of a table, not texts alone", why="its features come from columns, too",
+            fix="xpipe predict RUN TABLE, which reads the columns as the run did",
+        )  # fmt: skip
+    return loaded.transform(texts)
 
 
 def check_features(found: int, wanted: int, name: str, where: str | None = None) -> None:

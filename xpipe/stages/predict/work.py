@@ -14,7 +14,7 @@ import pyarrow as pa
 from xpipe.engine.messages import FileEntry, Finished, Unit
 from xpipe.formats.parquet_writing import write_table
 from xpipe.ground import files
-from xpipe.stages.predict.input_rows import InputRows
+from xpipe.stages.predict.block_rows import InputRows
 from xpipe.stages.predict.model import Model, open_model
 from xpipe.stages.predict.run_models import StoredModel
 from xpipe.stages.read.work import RowRange
