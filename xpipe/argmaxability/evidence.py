@@ -12,8 +12,12 @@ from typing import Any
 import numpy as np
 
 from xpipe.argmaxability import separation_bounds
+from xpipe.argmaxability.rounding import DOUBLE, SINGLE
 from xpipe.argmaxability.stored_rows import StoredRows, check_bias, stored_rows
 from xpipe.argmaxability.verdicts import Verdicts
+from xpipe.ground.sparse_rows import entries_of_rows
+
+SMALL = 1 << 25  # numbers of weights: products of no more than these are in float64 at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,12 +48,20 @@ class RowsEvidence:
     ) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper) radius of every set that its point and multipliers prove in float64; tails are ignored.
 
-        The verdicts must be well-formed, and of mode topk or argmax.
+        The verdicts must be well-formed, and of mode topk or argmax. Points of many rows are tried in float32 first:
+        that is all a set needs whose status and lower bound follow from it.
         """
         box, floor = verdicts.box, verdicts.question.floor
-        lower = separation_bounds.point_bounds(
-            self.rows, self.bias, self.largest, indptr, indices, verdicts.points, box, floor, caution
-        )
+        points, lower = verdicts.points, np.zeros(len(verdicts))
+        open_ones = np.arange(len(verdicts))
+        if self.rows.stored.size > SMALL:
+            lower = self._point_bounds(indptr, indices, points, box, floor, caution, SINGLE)
+            enough = (lower >= np.maximum(verdicts.radius_lower, 1.0)) | np.isnan(points[:, :1]).any(axis=1)
+            open_ones = np.flatnonzero(~enough)
+        if len(open_ones):
+            pointers, places = entries_of_rows(indptr, open_ones)
+            finer = self._point_bounds(pointers, indices[places], points[open_ones], box, floor, caution, DOUBLE)
+            lower[open_ones] = np.maximum(lower[open_ones], finer)
         upper = np.full(len(verdicts), np.inf)
         for number in range(len(verdicts)):
             labels, multipliers = verdicts.multipliers_of(number)
@@ -85,6 +97,21 @@ class RowsEvidence:
                     *self._listed(labels, own), multipliers, tails, self.largest, box, floor
                 )
         return lower, upper
+
+    def _point_bounds(
+        self,
+        indptr: np.ndarray,
+        indices: np.ndarray,
+        points: np.ndarray,
+        box: float,
+        floor: float,
+        caution: float,
+        unit: float,
+    ) -> np.ndarray:
+        """`separation_bounds.point_bounds` of these rows."""
+        return separation_bounds.point_bounds(
+            self.rows, self.bias, self.largest, indptr, indices, points, box, floor, caution, unit
+        )
 
     def _listed(self, labels: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(rows, biases, whether the set has them) of the labels of multipliers."""

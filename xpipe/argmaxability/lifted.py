@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from xpipe.argmaxability.evidence import SMALL
 from xpipe.argmaxability.limits import Limits
 from xpipe.argmaxability.search import WorkingRows, first_rows, rows_per_round
 from xpipe.argmaxability.stored_rows import StoredRows, check_bias, stored_rows
 
-CACHED = 1 << 25  # numbers of weights that are kept in float64: 256 MB
+CACHED = SMALL  # numbers of weights that are kept in float64: 256 MB
 MOST_FIRST_ROWS, MOST_ROWS_PER_ROUND = 512, 256  # working rows, where there are many inputs
 
 
@@ -77,9 +78,26 @@ class LiftedLayer:
         if self.cached is not None:
             return np.asarray(x @ self.cached.T)
         found = np.empty((len(x), len(self.rows)))
-        for first, block in self.rows.blocks():
+        dtype = np.float32 if self.rows.narrow else np.float64  # good enough to see which rows a search has missed
+        x = x.astype(dtype)
+        for first, block in self.rows.blocks(dtype):
             found[:, first : first + len(block)] = x @ block.T
         return found
+
+    def first_points(self, indptr: np.ndarray, indices: np.ndarray, limits: Limits) -> np.ndarray:
+        """Points to try first, in box units: from the mean of all rows to the mean of the rows of each set.
+
+        They settle almost every set of one label, and most small sets of an index of many inputs. Rounded to float32,
+        so that products in float32 prove what they can.
+        """
+        points = np.zeros((len(indptr) - 1, self.n_inputs))
+        for number in range(len(points)):
+            own = indices[indptr[number] : indptr[number + 1]]
+            if 0 < len(own) <= MOST_FIRST_ROWS:
+                points[number] = self.weights_of(own).mean(axis=0) - self.mean
+        points = np.maximum(points, 0.0) if limits.nonnegative else points
+        points /= np.maximum(np.abs(points).max(axis=1, keepdims=True), 1e-300)
+        return points.astype(np.float32).astype(np.float64)
 
 
 def prepare_rows(W: Any, bias: Any = None) -> LiftedLayer:

@@ -35,10 +35,11 @@ class SeparationBlock(Block):
         indices: np.ndarray,
         limits: Limits,
         mode: Mode,
-        hints: np.ndarray | None = None,
     ):
-        self.mode = mode
+        self.mode, hints = mode, None
         self.evidence = RowsEvidence(layer.rows, layer.bias, layer.largest)
+        if layer.cached is None and not limits.exact:  # many rows: try one point for each set, all at once
+            hints = layer.first_points(indptr, indices, limits)
         super().__init__(layer, indptr, indices, limits, hints)  # type: ignore[arg-type]
 
     def _together(self) -> int:

@@ -26,6 +26,7 @@ from xpipe.ground.backend import Backend
 from xpipe.ground.machine import usable_cores
 
 SETS_PER_BLOCK = 32  # label sets solved together; the same for any number of workers
+SETS_PER_LIFTED_BLOCK = 128  # the same in modes topk and argmax, whose weights may be many: fewer passes over them
 
 
 def verify(
@@ -141,7 +142,7 @@ def verify_chunk(
     """Decide for label sets that are distinct already; for callers that spread sets over processes.
 
     The verdict on a set depends on the sets of its own block alone. So a chunk of whole blocks (SETS_PER_BLOCK sets
-    each) gives the same bytes as a run over all sets.
+    each, in other modes than sign SETS_PER_LIFTED_BLOCK) gives the same bytes as a run over all sets.
 
     Parameters
     ----------
@@ -183,10 +184,12 @@ def verify_chunk(
     refuse_other_sizes(indptr, mode)
     hints = _find_hints(layer, indptr, indices, limits, backend)
 
+    together = sets_per_block(mode)
+
     def work(start: int) -> Verdicts:
-        pointer = indptr[start : start + SETS_PER_BLOCK + 1]
+        pointer = indptr[start : start + together + 1]
         own = indices[pointer[0] : pointer[-1]]
-        hint = None if hints is None else hints[start : start + SETS_PER_BLOCK]
+        hint = None if hints is None else hints[start : start + together]
         if isinstance(layer, LiftedLayer):
             block: Block = SeparationBlock(layer, pointer - pointer[0], own, limits, mode)
         else:
@@ -197,7 +200,12 @@ def verify_chunk(
         return verdicts
 
     with one_blas_thread(), ThreadPoolExecutor(threads, thread_name_prefix="xpipe-verify") as pool:
-        return Verdicts.concatenate(list(pool.map(work, range(0, max(len(indptr) - 1, 1), SETS_PER_BLOCK))))
+        return Verdicts.concatenate(list(pool.map(work, range(0, max(len(indptr) - 1, 1), together))))
+
+
+def sets_per_block(mode: Mode) -> int:
+    """How many sets are solved together: chunks of sets must be multiples of it."""
+    return SETS_PER_BLOCK if mode == "sign" else SETS_PER_LIFTED_BLOCK
 
 
 def _find_hints(
