@@ -84,31 +84,27 @@ def _extremes(
     lowest, highest = np.full(len(x), np.inf), np.full(len(x), -np.inf)
     dtype = np.float32 if unit == SINGLE else np.float64
     factors = x.astype(dtype)
+    # |score| <= ||x|| R + |b|; the error is relative to that: the numbers of x, d products and the bias
+    products = caution * gamma(d + 8 if unit == SINGLE else 2 * d + 16, unit) * length * above
+    products += TINY if unit == DOUBLE else d * TINIEST
     for first, block in rows.blocks(dtype):
-        scores = (factors @ block.T).astype(np.float64, copy=False)
-        shift = np.zeros(len(block)) if bias is None else bias[first : first + len(block)]
+        scores = factors @ block.T
+        low = high = np.zeros(0)
         if bias is not None:
-            scores += shift
-        # |score| <= ||x|| R + |b|; the error is relative to that: the numbers of x, d products and the bias
-        products = gamma(d + 8 if unit == SINGLE else 2 * d + 16, unit) * length[:, None] * above
-        error = caution * (products + gamma(2 * d + 16) * np.abs(shift)) + (TINY if unit == DOUBLE else d * TINIEST)
-        places = []
+            shift = bias[first : first + len(block)]
+            scores = scores.astype(np.float64, copy=False) + shift
+            low = high = caution * gamma(2 * d + 16) * np.abs(shift)
         for place, number in enumerate(numbers):
             own = indices[indptr[number] : indptr[number + 1]]
             own = own[(own >= first) & (own < first + len(block))] - first
-            places.append(own)
             if len(own):
-                lowest[place] = min(lowest[place], (scores[place, own] - _at(error, place, own)).min())
-        scores += error
-        for place, own in enumerate(places):
-            scores[place, own] = -np.inf
+                mine = scores[place, own].astype(np.float64) - (low[own] if len(low) else 0.0)
+                lowest[place] = min(lowest[place], mine.min())
+                scores[place, own] = -np.inf
+        if len(high):
+            scores += high
         np.maximum(highest, scores.max(axis=1), out=highest)
-    return lowest, highest
-
-
-def _at(error: np.ndarray, place: int, own: np.ndarray) -> np.ndarray:
-    """Errors of some scores of one point."""
-    return np.asarray(np.broadcast_to(error[place], error.shape[1])[own])
+    return lowest - products, highest + products
 
 
 def mixture_difference(
