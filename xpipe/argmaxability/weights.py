@@ -113,7 +113,7 @@ def open_rows(path: str, key: str | None = None) -> StoredRows:
     """
     path = os.fspath(path)
     if path.endswith(INDEX):
-        path = _shard_of(path, key)
+        path = shard_of(path, key)
     kind = _kind(path)
     if not files.is_local(path) or kind == ".npz":
         return stored_rows(read_weights(path, key))
@@ -133,7 +133,7 @@ def open_rows(path: str, key: str | None = None) -> StoredRows:
     return stored_rows(StoredRows(mapped, bfloat=place.dtype == "BF16"))
 
 
-def _shard_of(index: str, key: str | None) -> str:
+def shard_of(index: str, key: str | None) -> str:
     """The file that holds an array, by the index of a model in several files."""
     if not files.exists(index):
         raise DataError("there is no such file", where=index)

@@ -6,7 +6,7 @@ Holds no formula of any head. A new head is a subclass of `Head` in a file of it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ import torch
 from xpipe.errors import ConfigError
 from xpipe.ground import files
 from xpipe.heads.packing import pack
+from xpipe.heads.registry import HEADS
 from xpipe.heads.targets import Targets
 
 KEY = "xpipe.head"  # of the metadata of a file
@@ -62,8 +63,18 @@ class Head(torch.nn.Module):
         """Probabilities in [0, 1], [batch, n_labels], of inputs [batch, in_dim]."""
         raise NotImplementedError
 
+    @property
+    def mode(self) -> Literal["sign", "topk"]:
+        """The mode of `verify` that is the head's own: how the scores of `weights` must be compared.
+
+        "sign": the head predicts the labels with W x + bias > 0. "topk": it predicts the labels with the highest
+        scores, and does not change when all scores move together (softmax, LML). A head that is not in the registry
+        has signs.
+        """
+        return HEADS[self.layer].mode if self.layer in HEADS else "sign"
+
     def weights(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """(W [n_labels, d], bias [n_labels] or None), float64: the head predicts the labels with W x + bias > 0."""
+        """(W [n_labels, d], bias [n_labels] or None), float64: the scores W x + bias, to be compared as `mode` says."""
         raise NotImplementedError
 
     def options(self) -> dict[str, Any]:
