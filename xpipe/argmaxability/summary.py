@@ -6,6 +6,7 @@ Holds no printing.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -62,6 +63,18 @@ def _line(name: str, verdicts: Verdicts, chosen: np.ndarray) -> Line:
         bounds_only=int(bounds_only.sum()),
         radii=radii,
     )
+
+
+def in_the_way(conflicts: Sequence[tuple[np.ndarray, int]]) -> list[tuple[int, int]]:
+    """(label, number of impossible rows that it is in the way of), the most first.
+
+    conflicts: for each impossible set, the labels that it can never all be ahead of, and how many rows have the set.
+    """
+    counts: dict[int, int] = {}
+    for labels, rows in conflicts:
+        for label in labels.tolist():
+            counts[label] = counts.get(label, 0) + rows
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
 def worst_sets(verdicts: Verdicts, indptr: np.ndarray, indices: np.ndarray, most: int) -> list[tuple[int, int]]:
