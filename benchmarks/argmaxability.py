@@ -9,7 +9,8 @@ Chebyshev LP, for trained-like weights (label sets are the top labels of random 
 (random sets: unargmaxable). Then 10,000 sets at d = 100 through `xpipe verify` on 2 threads. --sets 0 and
 --end-to-end 0 leave a part out. --agree: only compares verdicts and exact radii with the full LP over a grid of sizes,
 on so many sets (2,000 take half an hour). --mode topk or argmax: the same questions about sets on top, for which the LP
-has a threshold as one more variable; --agree then also compares inputs that are not negative. Exit code 1 if a goal does not hold. DFT heads and label order: `dft.py`.
+has a threshold as one more variable; --agree then also compares inputs that are not negative. Exit code 1 if a goal
+does not hold. DFT heads and label order: `dft.py`; sizes of indexes and language models: `proofs.py`.
 """
 
 from __future__ import annotations
@@ -312,9 +313,7 @@ def main() -> int:
     console = Console(width=140)
     if options.agree:
         return 0 if compare_answers(console, options.agree, options.mode) else 1
-    held = not options.sets or compare_speed(
-        console, options.labels, options.dimensions, options.sets, options.mode
-    )
+    held = not options.sets or compare_speed(console, options.labels, options.dimensions, options.sets, options.mode)
     if options.end_to_end and options.mode == "sign":
         run_end_to_end(console, options.labels, options.end_to_end)
     return 0 if held else 1

@@ -142,7 +142,9 @@ def test_tables_name_their_question():
         assert (back.mode, back.inputs) == (mode, inputs)
         assert check(W, Y, back).all()
         with pytest.raises(DataError):
-            Verdicts.from_table(table.replace_schema_metadata({**table.schema.metadata, b"xpipe.verdicts": b"3", b"mode": b"x"}))
+            Verdicts.from_table(
+                table.replace_schema_metadata({**table.schema.metadata, b"xpipe.verdicts": b"3", b"mode": b"x"})
+            )
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])

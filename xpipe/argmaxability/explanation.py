@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.argmaxability.certificate import point_bounds
-from xpipe.argmaxability.output_layer import check_weights, row_norms
 from xpipe.argmaxability.options import MODE, Mode
+from xpipe.argmaxability.output_layer import check_weights, row_norms
 from xpipe.argmaxability.separation_conflict import shrink_conflict
 from xpipe.argmaxability.sets import check_sets
 from xpipe.argmaxability.stored_rows import StoredRows, check_bias

@@ -143,5 +143,3 @@ class LiftedRows(WorkingRows):
 
     def rows_per_round(self) -> int:
         return min(rows_per_round(self.d), MOST_ROWS_PER_ROUND)
-
-

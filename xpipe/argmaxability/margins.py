@@ -68,7 +68,7 @@ def unit_margins(W: Any, Y: Any, verdicts: Verdicts) -> tuple[np.ndarray, np.nda
     known = good & (radius > 0) & (lengths > 0)
     lower = np.where(known, radius * below / np.where(known, lengths, 1.0) * (1 - gamma(16)), 0.0)
     upper = np.full(len(claims), np.inf)
-    for number in np.flatnonzero(good):
+    for number in np.flatnonzero(good).tolist():
         labels, multipliers = claims.multipliers_of(number)
         if len(labels):
             positive = np.isin(labels, indices[indptr[number] : indptr[number + 1]])

@@ -24,7 +24,7 @@ topk: is there an x, and a threshold t, with z_i > t for i in S and z_j < t for 
 argmax: topk of every set of one label, the same radius and proofs: is there an x with z_i > z_j for all j? Multipliers
     then say that row i is a mixture of other rows (a point of their convex hull), as far as the box can tell.
 
-reach(v) is the largest v.x over the box: box * sum_j |v_j|, or box * sum_j max(v_j, 0) for inputs that are not negative.
+reach(v) is the largest v.x over the box: box * sum_j |v_j|; for inputs that are not negative box * sum_j max(v_j, 0).
 
 Without bias, the margin of a set in mode topk at |x| = 1, which is what counts where queries and rows have length 1, is
 half of the distance of the hulls of both sides: at least margin of x / |x| for every x, at most |v| / 2 for every v.
@@ -62,9 +62,7 @@ class Question:
 
 def is_question(mode: object, inputs: object) -> bool:
     """Whether these are a mode and a kind of inputs."""
-    return (
-        isinstance(mode, str) and mode in get_args(Mode) and isinstance(inputs, str) and inputs in get_args(Inputs)
-    )
+    return isinstance(mode, str) and mode in get_args(Mode) and isinstance(inputs, str) and inputs in get_args(Inputs)
 
 
 def make_question(mode: Any, inputs: Any) -> Question:

@@ -25,9 +25,17 @@ MOST_ROUNDS = 400
 class Scored(Protocol):
     """What searches need of a layer: rows of some labels, scores of all, and their names as labels of W."""
 
-    real: np.ndarray
-    shifts: np.ndarray
-    norms: np.ndarray
+    @property
+    def real(self) -> np.ndarray:
+        """Labels of W, by position."""
+
+    @property
+    def shifts(self) -> np.ndarray:
+        """Scaled biases, by position."""
+
+    @property
+    def norms(self) -> np.ndarray:
+        """What multipliers are divided by, for each label of W."""
 
     @property
     def d(self) -> int:

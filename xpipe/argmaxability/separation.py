@@ -1,7 +1,7 @@
 """The search for a direction that puts the rows of a set above all others, or for two mixtures that are one point.
 
-For modes topk and argmax without bias. Holds no proof. Wolfe's nearest point of the hull of the lifted rows: where it is
-not 0 it is a direction (x, t) that separates both sides; 0 is a mixture of the set's rows that equals one of others.
+For modes topk and argmax without bias. Holds no proof. Wolfe's nearest point of the hull of the lifted rows: where it
+is not 0 it is a direction (x, t) that separates both sides; 0 is a mixture of the set's rows that equals one of others.
 """
 
 from __future__ import annotations

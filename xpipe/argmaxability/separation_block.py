@@ -43,9 +43,9 @@ class SeparationBlock(Block):
         super().__init__(layer, indptr, indices, limits, hints)  # type: ignore[arg-type]
 
     def _together(self) -> int:
-        rows = LiftedRows.most_first(self.layer.d) * 2
-        each = 8 * self.layer.d * (rows + 256)
-        return max(1, min(ROOM // each, SCORES // (8 * self.layer.n_labels) or 1))
+        d, n = int(self.layer.d), int(self.layer.n_labels)
+        each = 8 * d * (2 * LiftedRows.most_first(d) + 256)  # working rows and a support, as far as most sets need
+        return max(1, min(ROOM // each, SCORES // (8 * n)))
 
     def _first_searches(self, numbers: list[int]) -> dict[int, Any]:
         return {n: SeparationSearch(self.layer, self._places(n), self.limits) for n in numbers}

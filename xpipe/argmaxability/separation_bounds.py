@@ -89,20 +89,20 @@ def _extremes(
     products += TINY if unit == DOUBLE else d * TINIEST
     for first, block in rows.blocks(dtype):
         scores = factors @ block.T
-        low = high = np.zeros(0)
+        errors = np.zeros(0)  # of the biases
         if bias is not None:
             shift = bias[first : first + len(block)]
             scores = scores.astype(np.float64, copy=False) + shift
-            low = high = caution * gamma(2 * d + 16) * np.abs(shift)
+            errors = caution * gamma(2 * d + 16) * np.abs(shift)
         for place, number in enumerate(numbers):
             own = indices[indptr[number] : indptr[number + 1]]
             own = own[(own >= first) & (own < first + len(block))] - first
             if len(own):
-                mine = scores[place, own].astype(np.float64) - (low[own] if len(low) else 0.0)
+                mine = scores[place, own].astype(np.float64) - (errors[own] if len(errors) else 0.0)
                 lowest[place] = min(lowest[place], mine.min())
                 scores[place, own] = -np.inf
-        if len(high):
-            scores += high
+        if len(errors):
+            scores += errors
         np.maximum(highest, scores.max(axis=1), out=highest)
     return lowest - products, highest + products
 
@@ -260,7 +260,9 @@ def multiplier_bound_exactly(
     if not totals[True] or not totals[False]:
         return math.inf
     # shares times both totals: whole numbers, whatever the totals are
-    signed = np.array([int(w) * totals[not p] * (1 if p else -1) for w, p in zip(weights, positive, strict=True)], object)
+    signed = np.array(
+        [int(w) * totals[not p] * (1 if p else -1) for w, p in zip(weights, positive, strict=True)], object
+    )
     numbers, row_scale = whole_numbers(rows)
     limit, box_scale = whole_numbers(np.array([box]))
     v = signed @ numbers

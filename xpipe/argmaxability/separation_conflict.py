@@ -73,6 +73,4 @@ def _needed_rows(rows: np.ndarray, positive: np.ndarray, multipliers: np.ndarray
 def _ask(rows: np.ndarray, bias: np.ndarray | None, positive: np.ndarray, verdicts: Verdicts) -> Verdicts:
     """The verdict on these rows alone."""
     own = sp.csr_matrix(positive[None, :].astype(np.float32))
-    return verify(
-        rows, own, bias, mode="topk", inputs=verdicts.inputs, box=verdicts.box, eps=verdicts.eps, threads=1
-    )
+    return verify(rows, own, bias, mode="topk", inputs=verdicts.inputs, box=verdicts.box, eps=verdicts.eps, threads=1)

@@ -331,9 +331,9 @@ class SharpSeparation(SharpSearch):
         signs = self.signs[places]
         moved = Pairs.of(layer.weights_of(places)) - Pairs.of(np.broadcast_to(self.centre, (n, self.d - 1)).copy())
         moved = moved / Pairs.of(np.full((n, 1), layer.largest))
-        A = Pairs(
-            np.column_stack([moved.high, np.full(n, -1.0)]), np.column_stack([moved.low, np.zeros(n)])
-        ).scaled(signs[:, None] / self.size)
+        A = Pairs(np.column_stack([moved.high, np.full(n, -1.0)]), np.column_stack([moved.low, np.zeros(n)])).scaled(
+            signs[:, None] / self.size
+        )
         bias = np.zeros(n) if layer.bias is None else layer.bias[places]
         scale = Pairs.of(np.full(n, layer.largest)) * Pairs.of(np.full(n, self.limits.box))
         return A, (Pairs.of(bias) / scale).scaled(signs), Pairs.of(np.ones(n))

@@ -55,7 +55,7 @@ class StoredRows:
     @property
     def narrow(self) -> bool:
         """Whether float32 holds every number exactly."""
-        return self.bfloat or self.stored.dtype.kind == "f" and self.stored.dtype.itemsize <= 4
+        return self.bfloat or (self.stored.dtype.kind == "f" and self.stored.dtype.itemsize <= 4)
 
     @property
     def rows_per_block(self) -> int:
@@ -88,19 +88,19 @@ class StoredRows:
 
 def stored_rows(W: Any) -> StoredRows:
     """Weights as `StoredRows`, checked. Raises DataError unless they are finite real numbers within range."""
-    if not isinstance(W, StoredRows):
-        W = np.asarray(W)
-        if W.ndim != 2 or W.dtype.kind not in "fiu" or not W.size:
-            check_weights(W)  # raises
-        if W.dtype.kind != "f" or W.dtype.itemsize > 8:
-            W = W.astype(np.float64)
-        W = StoredRows(W)
-    for first, block in W.blocks():
+    if isinstance(W, StoredRows):
+        rows = W
+    else:
+        given = np.asarray(W)
+        if given.ndim != 2 or given.dtype.kind not in "fiu" or not given.size:
+            check_weights(given)  # raises
+        rows = StoredRows(given if given.dtype.kind == "f" and given.dtype.itemsize <= 8 else given.astype(np.float64))
+    for first, block in rows.blocks():
         largest = np.abs(block).max(axis=1)
         _refuse(first + np.flatnonzero(~np.isfinite(largest)), "weights that are not finite")
         outside = (largest > LARGEST) | ((largest > 0) & (largest < SMALLEST))
         _refuse(first + np.flatnonzero(outside), f"largest weights outside {SMALLEST:g}..{LARGEST:g}")
-    return W
+    return rows
 
 
 def check_bias(bias: Any, n_labels: int) -> np.ndarray | None:

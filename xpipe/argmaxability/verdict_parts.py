@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -41,14 +41,18 @@ class PartedVerdicts:
         """(verdicts of the part that has this set, the number of the set in them)."""
         return read_verdicts(self.paths[number // SETS_PER_PART]), number % SETS_PER_PART
 
+    def parts(self) -> Iterator[tuple[int, Verdicts]]:
+        """(number of the first set, verdicts) of every part."""
+        for place, path in enumerate(self.paths):
+            yield place * SETS_PER_PART, read_verdicts(path)
+
     def write(self, path: str) -> None:
         """Write all verdicts into one Parquet file, complete or not at all; the bytes of `write_verdicts`' columns."""
         with files.open_write(path) as stream, contextlib.ExitStack() as stack:
             writer = None
-            for place, part in enumerate(self.paths):
-                first = place * SETS_PER_PART
-                own = self.sets[first : first + SETS_PER_PART]
-                table = read_verdicts(part).to_table(own.indptr.astype(np.int64), own.indices.astype(np.int64), first)
+            for first, part in self.parts():
+                own = self.sets[first : first + len(part)]
+                table = part.to_table(own.indptr.astype(np.int64), own.indices.astype(np.int64), first)
                 if writer is None:
                     writer = stack.enter_context(pq.ParquetWriter(stream, table.schema, compression="zstd"))
                 writer.write_table(table)

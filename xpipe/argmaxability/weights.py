@@ -11,11 +11,11 @@ from typing import IO
 import numpy as np
 from typing_extensions import TypedDict
 
+from xpipe.argmaxability.stored_rows import StoredRows, stored_rows
 from xpipe.errors import ConfigError, DataError, printable
 from xpipe.ground import files
-from xpipe.ground.close_match import did_you_mean
-from xpipe.argmaxability.stored_rows import StoredRows, stored_rows
 from xpipe.ground.checked_json import parse_json
+from xpipe.ground.close_match import did_you_mean
 from xpipe.ground.npy_header import check_npy, check_npz, read_npy
 from xpipe.ground.safetensors_header import Header, TensorPlace, read_header
 

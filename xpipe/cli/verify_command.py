@@ -59,7 +59,9 @@ def verify_files(
     n_distinct = distinct_sets(Y, len(W))[0].shape[0]
     bar = progress.stage("verify", total=n_distinct, unit="sets")
     started = time.perf_counter()
-    verdicts = verify(W, Y, shift, inputs=inputs, box=box, eps=eps, radius=radius, threads=threads, progress=bar.advance)
+    verdicts = verify(
+        W, Y, shift, inputs=inputs, box=box, eps=eps, radius=radius, threads=threads, progress=bar.advance
+    )
     seconds = time.perf_counter() - started
     bar.done()
     write_verdicts(out, verdicts, indptr, indices)

@@ -21,7 +21,7 @@ from xpipe.argmaxability.modes import make_question, sets_asked
 from xpipe.argmaxability.options import NO_BIAS, Inputs, Mode, Radius
 from xpipe.argmaxability.sets import check_sets, distinct_sets
 from xpipe.argmaxability.summary import in_the_way, summarise, worst_sets
-from xpipe.argmaxability.verdict_parts import SETS_PER_PART, PartedVerdicts, verify_in_parts
+from xpipe.argmaxability.verdict_parts import PartedVerdicts, verify_in_parts
 from xpipe.argmaxability.verdicts import UNARGMAXABLE, Verdicts, write_verdicts
 from xpipe.cli.progress import Progress
 from xpipe.cli.verify_command import check_options
@@ -131,9 +131,7 @@ def _read_sets(
     return (read_labels(sets, **reading) if sets else sets_asked(None, n_labels, mode)), None
 
 
-def _explain(
-    layer: LiftedLayer, made: PartedVerdicts, number: int, named: list[str] | None, noun: str
-) -> Explanation:
+def _explain(layer: LiftedLayer, made: PartedVerdicts, number: int, named: list[str] | None, noun: str) -> Explanation:
     """Why a distinct set is impossible."""
     verdicts, place = made.full(number)
     first = number - place
@@ -145,14 +143,11 @@ def _certificates(made: PartedVerdicts, member: np.ndarray) -> Sequence[tuple[np
     """(labels that an impossible distinct set cannot be ahead of, rows that have the set) of each such set."""
     times = np.bincount(member, minlength=len(made.bare))
     found = []
-    for first in range(0, len(made.bare), SETS_PER_PART):
-        impossible = first + np.flatnonzero(made.bare.codes[first : first + SETS_PER_PART] == UNARGMAXABLE)
-        if len(impossible):
-            verdicts, _ = made.full(first)
-            for number in impossible:
-                labels, multipliers = verdicts.multipliers_of(number - first)
-                own = made.sets.indices[made.sets.indptr[number] : made.sets.indptr[number + 1]]
-                found.append((np.setdiff1d(labels[multipliers > 0], own), int(times[number])))
+    for first, verdicts in made.parts():
+        for place in np.flatnonzero(verdicts.codes == UNARGMAXABLE).tolist():
+            labels, multipliers = verdicts.multipliers_of(place)
+            own = made.sets.indices[made.sets.indptr[first + place] : made.sets.indptr[first + place + 1]]
+            found.append((np.setdiff1d(labels[multipliers > 0], own), int(times[first + place])))
     return found
 
 
@@ -162,5 +157,5 @@ def _write(out: str, made: PartedVerdicts, member: np.ndarray, indptr: np.ndarra
         made.write(out)
         return
     distinct = made.sets
-    verdicts = Verdicts.concatenate([made.full(first)[0] for first in range(0, len(made.bare), SETS_PER_PART)])
+    verdicts = Verdicts.concatenate([part for _, part in made.parts()])
     write_verdicts(out, verdicts, distinct.indptr.astype(np.int64), distinct.indices.astype(np.int64), member)

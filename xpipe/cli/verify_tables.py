@@ -22,7 +22,14 @@ def show_sentence(sentence: str) -> None:
 
 
 def show_verdicts(
-    lines: list[Line], eps: float, n_distinct: int, seconds: float, out: str, *, exact: bool = False, noun: str = "label"
+    lines: list[Line],
+    eps: float,
+    n_distinct: int,
+    seconds: float,
+    out: str,
+    *,
+    exact: bool = False,
+    noun: str = "label",
 ) -> None:
     """Print the table of verdicts. exact: exact radii were asked for, so the table also counts those not reached.
 

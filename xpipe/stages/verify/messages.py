@@ -246,5 +246,6 @@ class Report:
 
     def _about(self) -> dict[str, Any]:
         """The options that decide the verdicts, and the counts."""
-        params = self.params.model_dump(mode="json", include={"split", "radius", "eps", "box", "inputs"}, exclude_none=True)
+        said = {"split", "radius", "eps", "box", "inputs"}
+        params = self.params.model_dump(mode="json", include=said, exclude_none=True)
         return {**params, **dataclasses.asdict(self.counts)}

@@ -103,7 +103,7 @@ def identity(params: VerifyParams, inputs: dict[str, Artifact], store: Any) -> d
 
 
 def _other_modes(params: VerifyParams, inputs: dict[str, Artifact]) -> dict[str, str]:
-    """The modes of heads that are not verified by signs, where the pipeline does not choose one: they change results."""
+    """The modes of heads that are not verified by signs, where the pipeline chooses none: they change results."""
     if params.mode is not None or "head_models" not in inputs:
         return {}
     heads = inputs["head_models"].about.get("heads", [])
@@ -196,7 +196,9 @@ def verify_sets(
     from xpipe.stages.verify import work
 
     units = [
-        SetRange(f"{head.name}-{first:09d}", min(SETS_PER_UNIT, counts.distinct_sets - first), head.name, first, head.mode)
+        SetRange(
+            f"{head.name}-{first:09d}", min(SETS_PER_UNIT, counts.distinct_sets - first), head.name, first, head.mode
+        )
         for head in heads
         for first in range(0, counts.distinct_sets, SETS_PER_UNIT)
     ]

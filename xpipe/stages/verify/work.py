@@ -96,7 +96,7 @@ def prepare_head(folder: str, unit: HeadToPrepare, shared: None) -> Finished[Pre
 
 
 def _prepare_rows(folder: str, source: HeadSource) -> Finished[PreparedHead]:
-    """`prepare_head` for scores that are compared with each other: rows keep their number type, and are copied as is."""
+    """`prepare_head` for scores that are compared with each other: rows are copied as they are stored."""
     alone = source.layer is not None and source.bias_key not in tensor_names(source.path)
     rows, bias, told = open_layer(
         source.path, source.key, NO_BIAS if alone else source.bias, None if alone else source.bias_key
