@@ -156,7 +156,7 @@ def test_answer_sets_of_an_index(index):
     assert "middle can never be ahead of all of these 3" in output
     assert "never: far (north, south); no (middle)" in output
     assert "in the way of most: " in output
-    assert "possible in 5 dimensions, with the rows of dft_matrix(5, 2)" not in output  # no fewer than rows
+    assert "dft_matrix" not in output  # 5 dimensions for 5 documents are no advice
     verdicts = read_verdicts(str(out))
     assert (verdicts.mode, verdicts.argmaxable.tolist()) == ("topk", [False, True, False])
     assert check(W, as_rows([[0, 2], [0, 1], [4]], 5), verdicts).all()

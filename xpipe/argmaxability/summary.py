@@ -20,7 +20,7 @@ PERCENTILES = (5, 50, 95)
 class Line:
     """Counts of the sets whose number of active labels is in one class, such as "3-5".
 
-    radii: percentiles of the lower bounds of the argmaxable sets; None where there are none.
+    radii: percentiles of the finite lower bounds of the argmaxable sets; None where there are none.
     """
 
     labels: str
@@ -50,7 +50,7 @@ def summarise(verdicts: Verdicts, sizes: np.ndarray) -> list[Line]:
 def _line(name: str, verdicts: Verdicts, chosen: np.ndarray) -> Line:
     """The line of the chosen sets."""
     codes, lower = verdicts.codes[chosen], verdicts.radius_lower[chosen]
-    known = lower[codes == ARGMAXABLE]
+    known = lower[(codes == ARGMAXABLE) & np.isfinite(lower)]  # infinite: sets that every input gives
     radii = tuple(float(value) for value in np.percentile(known, PERCENTILES)) if len(known) else None
     yes = verdicts.one_argmaxable[chosen] == "yes"
     bounds_only = (codes != UNARGMAXABLE) & ~verdicts.exact[chosen]

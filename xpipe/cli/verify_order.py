@@ -7,6 +7,7 @@ the output, so that a command that was killed goes on where it stopped.
 from __future__ import annotations
 
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -72,7 +73,7 @@ def verify_order(
     distinct, member = distinct_sets(Y, layer.n_labels)
     bar = progress.stage("verify", total=distinct.shape[0], unit="sets")
     started = time.perf_counter()
-    parts = files.local(out) + ".parts"
+    parts = files.local(out) + ".parts" if files.is_local(out) else tempfile.mkdtemp()
     made = verify_in_parts(
         layer, distinct, parts, question, radius, eps, box, threads or usable_cores(), bar.advance, bar.advance
     )
@@ -85,7 +86,7 @@ def verify_order(
         for row, count in worst
     ]
     blocking = in_the_way(_certificates(made, member))
-    _write(out, made, member, indptr, indices)
+    _write(out, made, member)
     shutil.rmtree(parts)
     impossible = np.flatnonzero(rows.codes == UNARGMAXABLE)
 
@@ -97,7 +98,7 @@ def verify_order(
         )
         show_conflicts(conflicts, len(impossible) - sum(count for _, count in worst), queries)
         show_answers(
-            noun, len(rows), impossible, int(np.diff(indptr).max()), layer.rows.shape,
+            noun, len(rows), impossible, int(np.diff(indptr).max()), layer.rows.shape if inputs == "any" else None,
             [(_name(label, named, noun), count) for label, count in blocking[:SHOWN]], queries, named, indptr, indices,
         )  # fmt: skip
 
@@ -151,7 +152,7 @@ def _certificates(made: PartedVerdicts, member: np.ndarray) -> Sequence[tuple[np
     return found
 
 
-def _write(out: str, made: PartedVerdicts, member: np.ndarray, indptr: np.ndarray, indices: np.ndarray) -> None:
+def _write(out: str, made: PartedVerdicts, member: np.ndarray) -> None:
     """The file of all rows; part by part where each row has a set of its own."""
     if np.array_equal(member, np.arange(len(made.bare))):
         made.write(out)

@@ -94,7 +94,7 @@ def show_answers(
     n_rows: int,
     impossible: np.ndarray,
     largest: int,
-    shape: tuple[int, int],
+    shape: tuple[int, int] | None,
     in_the_way: list[tuple[str, int]],
     queries: Sequence[str] | None,
     names: Sequence[str] | None,
@@ -104,7 +104,8 @@ def show_answers(
 ) -> None:
     """Print what an index or a language model can never give, and what it would take.
 
-    impossible: rows that are. largest: labels of the largest set. shape: of the weights. in_the_way: names of labels,
+    impossible: rows that are. largest: labels of the largest set. shape: of the weights; None: the sizes that
+    would do are not known. in_the_way: names of labels,
     with the number of impossible rows that they are in the way of.
     """
     asked = "queries" if queries else f"{noun}s" if largest == 1 else "sets"
@@ -122,12 +123,11 @@ def show_answers(
     show_sentence(f"never: {'; '.join(called(int(row)) for row in impossible[:shown])}{more}")
     if in_the_way:
         show_sentence("in the way of most: " + ", ".join(f"{name} ({count:,})" for name, count in in_the_way))
-    n, d = shape
     wanted = 2 * largest + 1
-    if wanted < n:
+    if shape is not None and wanted < shape[0]:
         show_sentence(
-            f"every set of at most {largest} is possible in {wanted} dimensions, with the rows of dft_matrix({n}, "
-            f"{largest}); these rows have {d}"
+            f"every set of at most {largest} is possible in 2 x {largest} + 1 = {wanted} dimensions, with the rows of "
+            f"dft_matrix({shape[0]}, {largest}); these rows have {shape[1]}"
         )
 
 
