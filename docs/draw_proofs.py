@@ -8,6 +8,7 @@ others are verdicts on a few rows of two inputs, which are made here.
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def shares() -> tuple[list[int], list[float], dict[int, float]]:
 def write(name: str, width: int, height: int, parts: list[str]) -> None:
     """An image of these parts on white."""
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-    body = "\n".join([f'{head}{FONT}>', f'<rect width="{width}" height="{height}" fill="#fff"/>', *parts, "</svg>", ""])
+    body = "\n".join([f"{head}{FONT}>", f'<rect width="{width}" height="{height}" fill="#fff"/>', *parts, "</svg>", ""])
     (HERE / "images" / name).write_text(body, encoding="utf-8")
 
 
@@ -51,7 +52,11 @@ def draw_retrieval() -> None:
     def place(d: float, percent: float) -> tuple[float, float]:
         return left + (d - 2) / (max(dimensions) - 2) * wide, top + high * (1 - percent / 100)
 
-    parts = [text(left + wide / 2, 22, "every pair of 46 documents: share that no query can retrieve as its top 2", bold=True)]
+    parts = [
+        text(
+            left + wide / 2, 22, "every pair of 46 documents: share that no query can retrieve as its top 2", bold=True
+        )
+    ]
     for percent in (0, 25, 50, 75, 100):
         y = place(2, percent)[1]
         parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + wide}" y2="{y:.1f}" stroke="#ddd"/>')
@@ -60,8 +65,8 @@ def draw_retrieval() -> None:
         parts.append(text(place(d, 0)[0], top + high + 18, str(d)))
     parts.append(text(left + wide / 2, top + high + 38, "dimensions of the embeddings"))
     for points, colour, words, at in (
-        (list(zip(dimensions, random, strict=True)), RED, "random unit rows", (7, 40)),
-        (sorted(fixed.items()), COLOURS[0], "rows of dft_matrix: none from 2k + 1 = 5 on", (5.4, 6)),
+        (list(zip(dimensions, random, strict=True)), RED, "random unit rows", (6.2, 42)),
+        (sorted(fixed.items()), COLOURS[0], "rows of dft_matrix: none from 2k + 1 = 5 on", (7.6, 28)),
     ):
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
         parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
@@ -74,8 +79,9 @@ def draw_retrieval() -> None:
 
 def draw_tokens() -> None:
     rng = np.random.default_rng(5)
-    angles = np.sort(rng.random(9)) * 2 * np.pi
-    W = np.vstack([np.column_stack([np.cos(angles), np.sin(angles)]) * (0.8 + 0.3 * rng.random((9, 1))), [[0.25, 0.2]]])
+    angles = 2 * np.pi * (np.arange(8) + 0.3 * rng.random(8)) / 8
+    around = np.column_stack([np.cos(angles), np.sin(angles)]) * (0.95 + 0.1 * rng.random((8, 1)))
+    W = np.vstack([around, [[0.25, 0.3], [-0.45, -0.1]]])
     verdicts = verify(W, mode="argmax")
     inside = np.flatnonzero(verdicts.status == "unargmaxable")
     conflict = explain(W, None, verdicts, int(inside[-1]), noun="token")
@@ -83,8 +89,8 @@ def draw_tokens() -> None:
     def place(row: np.ndarray) -> tuple[float, float]:
         return 200 + 150 * row[0], 200 - 150 * row[1]
 
-    around = [label for label in np.argsort(np.arctan2(W[:, 1], W[:, 0])) if label not in inside]
-    hull = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(W[label]) for label in around))
+    border = [label for label in np.argsort(np.arctan2(W[:, 1], W[:, 0])) if label not in inside]
+    hull = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(W[label]) for label in border))
     few = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(W[label]) for label in conflict.labels[~conflict.positive]))
     parts = [
         text(200, 22, "rows of an output layer: tokens as points", bold=True),
@@ -113,8 +119,10 @@ def draw_relu() -> None:
         turns = np.linspace(0, 2 * np.pi if inputs == "any" else np.pi / 2, 721)
         winners = np.argmax(np.column_stack([np.cos(turns), np.sin(turns)]) @ W.T, axis=1)
         cuts = np.concatenate([[0], np.flatnonzero(np.diff(winners)) + 1, [len(turns) - 1]])
-        for begin, end in zip(cuts[:-1], cuts[1:], strict=True):
-            (x0, y0), (x1, y1) = ((cx + radius * np.cos(turns[i]), cy - radius * np.sin(turns[i])) for i in (begin, end))
+        for begin, end in itertools.pairwise(cuts):
+            (x0, y0), (x1, y1) = (
+                (cx + radius * np.cos(turns[i]), cy - radius * np.sin(turns[i])) for i in (begin, end)
+            )
             path = f"M{cx},{cy} L{x0:.1f},{y0:.1f} A{radius},{radius} 0 0 0 {x1:.1f},{y1:.1f} Z"
             parts.append(f'<path d="{path}" fill="{COLOURS[winners[begin]]}" fill-opacity="0.35" stroke="#fff"/>')
         for label, row in enumerate(W):

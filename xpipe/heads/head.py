@@ -14,7 +14,6 @@ import torch
 from xpipe.errors import ConfigError
 from xpipe.ground import files
 from xpipe.heads.packing import pack
-from xpipe.heads.registry import HEADS
 from xpipe.heads.targets import Targets
 
 KEY = "xpipe.head"  # of the metadata of a file
@@ -29,11 +28,16 @@ class Head(torch.nn.Module):
     ----------
     layer : str
         The name of the head in `registry.HEADS`; `make_head` and pipeline files use it.
+    mode : {"sign", "topk"}
+        The mode of `verify` that is the head's own: how the scores of `weights` must be compared. "sign": the head
+        predicts the labels with W x + bias > 0. "topk": it predicts the labels with the highest scores, and does not
+        change when all scores move together (softmax, LML). The head's line in `registry.HEADS` says the same.
     in_dim, n_labels : int
         Width of the inputs, number of labels.
     """
 
     layer: ClassVar[str]
+    mode: ClassVar[Literal["sign", "topk"]] = "sign"
 
     def __init__(self, in_dim: int, n_labels: int):
         super().__init__()
@@ -62,16 +66,6 @@ class Head(torch.nn.Module):
     def probabilities(self, x: torch.Tensor) -> torch.Tensor:
         """Probabilities in [0, 1], [batch, n_labels], of inputs [batch, in_dim]."""
         raise NotImplementedError
-
-    @property
-    def mode(self) -> Literal["sign", "topk"]:
-        """The mode of `verify` that is the head's own: how the scores of `weights` must be compared.
-
-        "sign": the head predicts the labels with W x + bias > 0. "topk": it predicts the labels with the highest
-        scores, and does not change when all scores move together (softmax, LML). A head that is not in the registry
-        has signs.
-        """
-        return HEADS[self.layer].mode if self.layer in HEADS else "sign"
 
     def weights(self) -> tuple[np.ndarray, np.ndarray | None]:
         """(W [n_labels, d], bias [n_labels] or None), float64: the scores W x + bias, to be compared as `mode` says."""

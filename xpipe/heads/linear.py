@@ -88,6 +88,7 @@ class Softmax(_Linear):
     """
 
     layer = "softmax"
+    mode = "topk"
 
     def __init__(self, in_dim: int, n_labels: int, temperature: float = 1.0):
         super().__init__(in_dim, n_labels)
@@ -128,6 +129,7 @@ class LMLHead(_Linear):
     """
 
     layer = "lml"
+    mode = "topk"
 
     def __init__(self, in_dim: int, n_labels: int, k: int):
         super().__init__(in_dim, n_labels)
