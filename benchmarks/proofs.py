@@ -1,6 +1,6 @@
 """Proofs at the size of indexes and language models: seconds, memory, and whether every verdict is right.
 
-    python benchmarks/proofs.py index [--rows 50000 --inputs 768 --sets 1000]
+    python benchmarks/proofs.py [index] [--rows 50000 --inputs 768 --sets 1000]
     python benchmarks/proofs.py limit [--documents 46]
     python benchmarks/proofs.py tokens [--rows 128000 --inputs 2048]
 
@@ -187,7 +187,7 @@ def main() -> int:
     from rich.console import Console
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("index", "limit", "tokens"))
+    parser.add_argument("what", nargs="?", choices=("index", "limit", "tokens"), default="index")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--inputs", type=int)
     parser.add_argument("--sets", type=int, default=1000)

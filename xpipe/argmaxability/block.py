@@ -78,11 +78,15 @@ class Block:
             searches = self._first_searches(todo)
             self._run(searches)
             rows = {number: search.rows for number, search in searches.items()}
-            todo = self._unsettled(batch)
+            todo = self._worth_the_simplex(self._unsettled(batch))
         if todo:
             exact = {n: ChebyshevSearch(rows.get(n) or self._new_rows(n), self.limits) for n in todo}
             self._run(exact)
             self._sharpen(batch, exact)
+
+    def _worth_the_simplex(self, numbers: list[int]) -> list[int]:
+        """Those of these sets for which the simplex method is tried."""
+        return numbers
 
     def _first_searches(self, numbers: list[int]) -> dict[int, Any]:
         """The searches that settle almost every set of a layer without bias."""

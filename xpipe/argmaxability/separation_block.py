@@ -21,6 +21,7 @@ from xpipe.argmaxability.sharp import SharpSearch, SharpSeparation
 
 ROOM = 1 << 28  # bytes that searches of one block may hold at a time
 SCORES = 1 << 26  # bytes of scores of one round
+MANY_INPUTS = 1024
 
 
 class SeparationBlock(Block):
@@ -46,6 +47,12 @@ class SeparationBlock(Block):
         d, n = int(self.layer.d), int(self.layer.n_labels)
         each = 8 * d * (2 * LiftedRows.most_first(d) + 256)  # working rows and a support, as far as most sets need
         return max(1, min(ROOM // each, SCORES // (8 * n)))
+
+    def _worth_the_simplex(self, numbers: list[int]) -> list[int]:
+        """With many inputs a pivot takes long: whether the radius of a possible set reaches 1 is not worth it then."""
+        if self.layer.d <= MANY_INPUTS or self.limits.exact:
+            return numbers
+        return [number for number in numbers if not self.lower[number] > self.limits.eps]
 
     def _first_searches(self, numbers: list[int]) -> dict[int, Any]:
         return {n: SeparationSearch(self.layer, self._places(n), self.limits) for n in numbers}
