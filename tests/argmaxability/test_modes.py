@@ -50,7 +50,7 @@ def assert_equal_to_rationals(W, Y, verdicts, bias):
 
 @pytest.mark.parametrize("inputs", ["any", "nonnegative"])
 @pytest.mark.parametrize("with_bias", [False, True])
-@pytest.mark.parametrize(("n", "d", "kind"), [(6, 2, "whole"), (5, 3, "gaussian"), (6, 1, "whole")])
+@pytest.mark.parametrize(("n", "d", "kind"), [(5, 2, "whole"), (4, 3, "gaussian"), (5, 1, "whole")])
 def test_all_subsets_are_those_of_rational_arithmetic(n, d, kind, with_bias, inputs):
     W, bias = weights(n, d, kind)
     shift = bias if with_bias else None
@@ -67,7 +67,7 @@ def test_the_largest_case_has_every_kind_of_set():
     """Eight rows in three dimensions: possible and impossible sets of every size, for both kinds of inputs."""
     W, bias = weights(8, 3, "whole")
     Y = all_sets(8)
-    chosen = Y[np.random.default_rng(0).choice(256, 60, replace=False)]
+    chosen = Y[np.random.default_rng(0).choice(256, 25, replace=False)]
     for inputs in ("any", "nonnegative"):
         verdicts = verify(W, chosen, bias, mode="topk", inputs=inputs)
         assert set(verdicts.status) == {"argmaxable", "unargmaxable"}
