@@ -21,12 +21,12 @@ class Truth:
     """The radius of every set under any question, in rationals."""
 
     def __init__(self, W, bias, Y):
-        self.W, self.bias, self.Y = W, bias, Y
+        self.W, self.bias, self.sets = W, bias, np.split(Y.indices, Y.indptr[1:-1])
         self.largest, self.known = Fraction(float(row_norms(W).max())), {}
 
     def holds(self, verdicts: Verdicts, row: int) -> bool:
         """Whether the claim is true, whatever its certificate is worth."""
-        own = self.Y[row].indices
+        own = self.sets[row]
         if verdicts.mode == "argmax" and len(own) != 1:
             return False
         key = (verdicts.mode == "sign", verdicts.inputs, verdicts.box, row)
