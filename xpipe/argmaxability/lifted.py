@@ -40,6 +40,12 @@ class LiftedLayer:
         The mean row.
     real, norms, shifts : ndarray, shape (n_labels,)
         What `search` asks for: all labels, 1, and the biases divided by R.
+
+    Examples
+    --------
+    >>> from xpipe.argmaxability import prepare_rows
+    >>> prepare_rows([[1.0, 0.0], [0.0, 3.0]]).mean.tolist()
+    [0.5, 1.5]
     """
 
     rows: StoredRows
@@ -101,7 +107,31 @@ class LiftedLayer:
 
 
 def prepare_rows(W: Any, bias: Any = None) -> LiftedLayer:
-    """Check weights, and compute what all label sets share in modes topk and argmax. Raises DataError."""
+    """Check weights, and compute what all label sets share in modes topk and argmax.
+
+    Parameters
+    ----------
+    W : array_like of real numbers, shape (n_labels, d), or StoredRows
+        One row per label. float16 and float32 stay as they are, in memory or mapped from a file.
+    bias : array_like of real numbers, shape (n_labels,), optional
+        The biases; None where there are none.
+
+    Returns
+    -------
+    LiftedLayer
+
+    Raises
+    ------
+    DataError
+        If W or bias has a wrong shape or type, or numbers that are not finite or out of range.
+
+    Examples
+    --------
+    >>> from xpipe.argmaxability import prepare_rows
+    >>> layer = prepare_rows([[3.0, 4.0], [0.0, 1.0]])
+    >>> layer.n_labels, layer.n_inputs, layer.largest
+    (2, 2, 5.0)
+    """
     rows = stored_rows(W)
     n = len(rows)
     shift = check_bias(bias, n)

@@ -29,6 +29,14 @@ class StoredRows:
         The numbers as they are; uint16 where they are bfloat16. May be a memory map.
     bfloat : bool
         Whether the numbers are the upper halves of float32.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.argmaxability import StoredRows
+    >>> rows = StoredRows(np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float16))
+    >>> rows.dtype, rows.take([1]).tolist()
+    ('float16', [[3.0, 4.0]])
     """
 
     stored: np.ndarray

@@ -105,11 +105,38 @@ def read_weights(path: str, key: str | None = None) -> np.ndarray:
 
 
 def open_rows(path: str, key: str | None = None) -> StoredRows:
-    """Rows of weights as they are stored, mapped from a local `.npy` or `.safetensors` file: no number is copied.
+    """Map rows of weights from a file as they are stored: no number is copied.
 
-    path: also the `.safetensors.index.json` of a model in several files, which must be in the folder of the index.
-    Arrays of `.npz` files, and of files elsewhere, are read. Raises ConfigError and DataError as `read_weights`, and
-    DataError for arrays that are no matrix.
+    Parameters
+    ----------
+    path : str
+        A local `.npy` or `.safetensors` file, or the `.safetensors.index.json` of a model in several files, which must
+        be in the folder of the index. Arrays of `.npz` files, and of files elsewhere, are read into memory.
+    key : str, optional
+        The name of the array; not needed where the file holds only one.
+
+    Returns
+    -------
+    StoredRows
+        What `verify` takes in modes topk and argmax.
+
+    Raises
+    ------
+    ConfigError
+        If there is no array of that name, or a name is needed.
+    DataError
+        If the file is missing, damaged or of another kind, or the array is no matrix of finite numbers.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from xpipe.argmaxability import open_rows
+    >>> path = os.path.join(tempfile.mkdtemp(), "docs.npy")
+    >>> np.save(path, np.ones((3, 2), dtype=np.float16))
+    >>> rows = open_rows(path)
+    >>> rows.shape, rows.dtype
+    ((3, 2), 'float16')
     """
     path = os.fspath(path)
     if path.endswith(INDEX):

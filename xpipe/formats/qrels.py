@@ -27,6 +27,13 @@ class Qrels:
         Ids of the queries that have an answer, in the order of the file.
     answers : scipy.sparse.csr_matrix of float32, shape (n_queries, n_documents)
         1 for each document that answers the query.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from xpipe.formats import Qrels
+    >>> Qrels(("q1",), sp.csr_matrix([[0.0, 1.0]])).answers.indices.tolist()
+    [1]
     """
 
     queries: tuple[str, ...]
@@ -55,11 +62,11 @@ def read_qrels(path: str, documents: Sequence[str] | int) -> Qrels:
 
     Examples
     --------
-    >>> import os, tempfile
+    >>> import pathlib, tempfile
     >>> from xpipe.formats import read_qrels
-    >>> path = os.path.join(tempfile.mkdtemp(), "qrels.tsv")
-    >>> _ = open(path, "w").write("q1 0 d1 1\\nq1 0 d2 0\\nq2 0 d2 1\\n")
-    >>> found = read_qrels(path, ["d1", "d2"])
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "qrels.tsv"
+    >>> _ = path.write_text("q1 0 d1 1\\nq1 0 d2 0\\nq2 0 d2 1\\n")
+    >>> found = read_qrels(str(path), ["d1", "d2"])
     >>> found.queries, found.answers.toarray().tolist()
     (('q1', 'q2'), [[1.0, 0.0], [0.0, 1.0]])
     """
