@@ -38,6 +38,16 @@ def test_conflicts_are_minimal(inputs, with_bias):
             assert possible(W, conflict, everything[everything != left_out], bias, inputs)
 
 
+def test_signs_that_inputs_of_a_relu_exclude():
+    """One label whose weights are negative: no other label is needed for the conflict, but all inputs are."""
+    W, Y = np.array([[-1.0, -2.0], [1.0, 0.0], [0.0, 1.0]]), as_rows([[0, 1]], 3)
+    verdicts = verify(W, Y, inputs="nonnegative")
+    assert verify(W, Y).argmaxable.all()
+    conflict = explain(W, Y, verdicts, 0)
+    assert (conflict.labels.tolist(), conflict.minimal) == ([0], True)
+    assert str(conflict) == "this label cannot have this sign: +0"
+
+
 def test_words():
     W = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0], [0.25, 0.25]])
     inside = explain(W, None, verify(W, mode="argmax"), 4, noun="document")

@@ -209,7 +209,7 @@ def _shrink_conflict(
     asked: set[int] = set()
     while True:
         signs = np.where(np.isin(labels, own), 1.0, -1.0)
-        if bias is None:
+        if bias is None and verdicts.inputs == "any":
             needed |= set(labels[_needed_labels(W[labels], signs, multipliers, verdicts)].tolist())
         left = [label for label in labels.tolist() if label not in needed and label not in asked]
         if not left or len(labels) == 1:
@@ -255,4 +255,4 @@ def _ask(
     """The verdict on the signs of these labels alone."""
     own = sp.csr_matrix(positive[None, :].astype(np.float32))
     part = None if bias is None else bias[labels]
-    return verify(W[labels], own, part, box=verdicts.box, eps=verdicts.eps, threads=1)
+    return verify(W[labels], own, part, inputs=verdicts.inputs, box=verdicts.box, eps=verdicts.eps, threads=1)
