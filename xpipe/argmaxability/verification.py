@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +19,7 @@ from xpipe.argmaxability.options import BOX, EPS, INPUTS, MODE, RADIUS, Inputs, 
 from xpipe.argmaxability.output_layer import OutputLayer, prepare_layer
 from xpipe.argmaxability.separation_block import SeparationBlock
 from xpipe.argmaxability.sets import check_sets, distinct_sets
+from xpipe.argmaxability.stored_rows import StoredRows
 from xpipe.argmaxability.verdicts import Verdicts
 from xpipe.errors import ConfigError
 from xpipe.ground.backend import Backend
@@ -30,7 +30,7 @@ SETS_PER_LIFTED_BLOCK = 128  # the same in modes topk and argmax, whose weights 
 
 
 def verify(
-    W: Any,
+    W: np.ndarray | StoredRows,
     Y: sp.spmatrix | None = None,
     bias: np.ndarray | None = None,
     *,
