@@ -140,3 +140,69 @@ def exact_radius(W, labels, bias=None, box=1e4) -> Fraction | None:
                 inverse[i] = [a - change[i] * b for a, b in zip(inverse[i], inverse[leaving], strict=True)]
                 right[i] -= change[i] * right[leaving]
         basis[leaving] = entering
+
+
+def exact_optimum(rows, shifts, sizes, box, nonnegative=False) -> Fraction | None:
+    """The largest r with rows_i.x + shifts_i >= r sizes_i for all i and some x in the box, in rationals; None: no rows.
+
+    rows, shifts, sizes: Fractions; sizes above 0. The simplex method on the dual by Bland's rule, as in `exact_radius`.
+    """
+    if not rows:
+        return None
+    d = len(rows[0])
+    columns = [[*row, size] for row, size in zip(rows, sizes, strict=True)]
+    costs = list(shifts)
+    n_rows = len(columns)
+    for j in range(d):
+        for direction in (-1, 1):  # the largest v_j x_j is box v_j for v_j > 0; for v_j < 0 it is -box v_j, or 0
+            columns.append([Fraction(direction if i == j else 0) for i in range(d + 1)])
+            costs.append(Fraction(0) if nonnegative and direction == 1 else Fraction(box))
+    size = columns[0][-1]
+    start = [value / size for value in columns[0][:-1]]
+    basis = [n_rows + 2 * j + (0 if start[j] >= 0 else 1) for j in range(d)] + [0]
+    right = [abs(value) for value in start] + [1 / size]
+    signs = [-1 if start[j] >= 0 else 1 for j in range(d)]
+    inverse = [
+        [Fraction(signs[j] if i == j else 0) for i in range(d)] + [-signs[j] * columns[0][j] / size] for j in range(d)
+    ] + [[Fraction(0)] * d + [1 / size]]
+    while True:
+        prices = [sum(costs[b] * line[c] for b, line in zip(basis, inverse, strict=True)) for c in range(d + 1)]
+        gains = (costs[c] - sum(p * a for p, a in zip(prices, columns[c], strict=True)) for c in range(len(columns)))
+        entering = next((c for c, gain in enumerate(gains) if gain < 0), None)
+        if entering is None:
+            return sum(costs[b] * value for b, value in zip(basis, right, strict=True))
+        change = [sum(a * b for a, b in zip(line, columns[entering], strict=True)) for line in inverse]
+        _, _, leaving = min((right[i] / change[i], basis[i], i) for i in range(d + 1) if change[i] > 0)
+        pivot = change[leaving]
+        inverse[leaving] = [value / pivot for value in inverse[leaving]]
+        right[leaving] /= pivot
+        for i in range(d + 1):
+            if i != leaving and change[i]:
+                inverse[i] = [a - change[i] * b for a, b in zip(inverse[i], inverse[leaving], strict=True)]
+                right[i] -= change[i] * right[leaving]
+        basis[leaving] = entering
+
+
+def exact_margin(W, labels, bias=None, box=1e4, nonnegative=False, mode="topk") -> Fraction | None:
+    """The margin of a set in rationals: one constraint for each pair of a label of the set and another; no threshold.
+
+    None: the empty set and the set of all labels, whose margin is infinite. Mode sign: the radius, norms to 2^-300.
+    """
+    W = [[Fraction(a) for a in row] for row in np.asarray(W, dtype=float).tolist()]
+    shifts = [Fraction(0)] * len(W) if bias is None else [Fraction(float(b)) for b in bias]
+    own = set(np.asarray(labels, dtype=int).tolist())
+    if mode == "sign":
+        signs = [1 if i in own else -1 for i in range(len(W))]
+        squares = [sum(a * a for a in row) for row in W]
+        if any(not square and sign * b <= 0 for square, sign, b in zip(squares, signs, shifts, strict=True)):
+            return Fraction(-1)
+        real = [i for i, square in enumerate(squares) if square]
+        return exact_optimum(
+            [[signs[i] * a for a in W[i]] for i in real], [signs[i] * shifts[i] for i in real],
+            [rational_root(squares[i]) for i in real], box, nonnegative,
+        )  # fmt: skip
+    pairs = [(i, j) for i in own for j in range(len(W)) if j not in own]
+    return exact_optimum(
+        [[a - b for a, b in zip(W[i], W[j], strict=True)] for i, j in pairs], [shifts[i] - shifts[j] for i, j in pairs],
+        [Fraction(2)] * len(pairs), box, nonnegative,
+    )  # fmt: skip

@@ -10,11 +10,13 @@ import scipy.sparse as sp
 from tests.argmaxability.oracles import as_rows
 from tests.argmaxability.test_weights import write_safetensors
 from tests.samples import run_xpipe
-from xpipe.argmaxability import check, verify
+from xpipe.argmaxability import check, verdict_parts, verify
 from xpipe.argmaxability.summary import summarise, worst_sets
 from xpipe.argmaxability.verdicts import read_verdicts
 from xpipe.cli.progress import Progress
+from xpipe.cli.verify import take_rows
 from xpipe.cli.verify_command import verify_files
+from xpipe.cli.verify_order import verify_order
 from xpipe.errors import ConfigError, DataError
 from xpipe.formats import write_xmc
 
@@ -128,3 +130,120 @@ def test_the_summary_counts_by_active_labels():
     assert lines[-1].radii is not None
     assert worst_sets(verdicts, Y.indptr, Y.indices, 5) == [(4, 2), (6, 1)]
     assert worst_sets(verdicts, Y.indptr, Y.indices, 1) == [(4, 2)]
+
+
+@pytest.fixture
+def index(tmp_path):
+    """Four documents on a circle and one inside, and queries with answers: two of them are impossible."""
+    W = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0], [0.25, 0.25]], dtype=np.float32)
+    np.save(tmp_path / "docs.npy", W)
+    (tmp_path / "ids.txt").write_text("north\neast\nsouth\nwest\nmiddle\n")
+    (tmp_path / "qrels.tsv").write_text(
+        "query-id\tcorpus-id\tscore\nfar\tnorth\t1\nfar\tsouth\t1\nnear\tnorth\t1\nnear\teast\t2\nno\tmiddle\t1\n"
+        "no\twest\t0\n"
+    )
+    return tmp_path, W
+
+
+def test_answer_sets_of_an_index(index):
+    folder, W = index
+    out = folder / "v.parquet"
+    given = ("--index", folder / "docs.npy", "--qrels", folder / "qrels.tsv", "--names", folder / "ids.txt")
+    code, output = run_xpipe("verify", *given, "--mode", "topk", "--out", out)
+    assert code == 1, output
+    assert "2 of 3 queries can never be answered" in output
+    assert "query far (2 documents)" in output
+    assert "middle can never be ahead of all of these 3" in output
+    assert "never: far (north, south); no (middle)" in output
+    assert "in the way of most: " in output
+    assert "dft_matrix" not in output  # 5 dimensions for 5 documents are no advice
+    verdicts = read_verdicts(str(out))
+    assert (verdicts.mode, verdicts.argmaxable.tolist()) == ("topk", [False, True, False])
+    assert check(W, as_rows([[0, 2], [0, 1], [4]], 5), verdicts).all()
+    assert not (folder / "v.parquet.parts").exists()
+
+
+ORDER = {
+    "key": None, "bias": None, "bias_key": None, "sets": None, "qrels": None, "names": None, "mode": "argmax",
+    "inputs": "any", "radius": "bounds", "eps": 1e-8, "box": 1e4, "threads": 1, "n_explained": 1, "noun": "token",
+}  # fmt: skip
+
+
+def order_here(out, **changes):
+    """The command in modes topk and argmax, in this process."""
+    with Progress(mode="quiet") as progress:
+        return verify_order(progress=progress, out=str(out), **(ORDER | changes))
+
+
+def test_tokens_of_a_language_model(index, capsys):
+    folder, W = index
+    path = write_safetensors(folder / "m.safetensors", {"lm_head.weight": ("F32", W.shape, W.tobytes())})
+    show, all_argmaxable = order_here(
+        folder / "v.parquet", weights=path, key="lm_head.weight", names=str(folder / "ids.txt")
+    )
+    assert not all_argmaxable
+    show()
+    output = capsys.readouterr().out
+    assert "1 of 5 tokens can never be on top" in output
+    assert "middle can never be ahead of all of these 3" in output
+    assert check(W, None, read_verdicts(str(folder / "v.parquet"))).all()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [("q 0 nobody 1", "no document 'nobody'"), ("q 0 north", "no judgement"), ("q 0 north many", "no judgement")],
+)
+def test_bad_qrels_are_refused(index, line, words):
+    from xpipe.formats import read_qrels
+
+    folder, _ = index
+    (folder / "q.txt").write_text(f"q 0 north 1\n{line}\n")
+    with pytest.raises(DataError, match=words) as refused:
+        read_qrels(str(folder / "q.txt"), ["north", "east"])
+    assert "line 2" in str(refused.value)
+
+
+def test_a_killed_command_goes_on(tmp_path, monkeypatch):
+    """Parts that are done are not made again; the file is that of a run that was not stopped."""
+    monkeypatch.setattr(verdict_parts, "SETS_PER_PART", 128)
+    W = np.random.default_rng(0).standard_normal((300, 4)).astype(np.float32)
+    np.save(tmp_path / "W.npy", W)
+
+    def act(name, **changes):
+        order_here(tmp_path / name, weights=str(tmp_path / "W.npy"), n_explained=0, **changes)
+        return (tmp_path / name).read_bytes()
+
+    whole, made = act("whole.parquet"), []
+    verify_chunk = verdict_parts.verify_chunk
+
+    def stop_after_one(*args, **options):
+        if len(made) == 1:
+            raise KeyboardInterrupt
+        made.append(args)
+        return verify_chunk(*args, **options)
+
+    monkeypatch.setattr(verdict_parts, "verify_chunk", stop_after_one)
+    with pytest.raises(KeyboardInterrupt):
+        act("killed.parquet")
+    assert not (tmp_path / "killed.parquet").exists()
+    monkeypatch.setattr(verdict_parts, "verify_chunk", lambda *a, **o: (made.append(a), verify_chunk(*a, **o))[1])
+    assert act("killed.parquet") == whole
+    assert len(made) == 3  # one part before the kill, two after it
+    act("other.parquet", eps=1e-7)
+    assert len(made) == 6  # another question begins anew
+    assert check(W, None, read_verdicts(str(tmp_path / "whole.parquet"))).all()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--labels", "Y.npz"), ("--weights", "W.npy"), ("--weights", "W.npy", "--lm", "W.npy"),
+        ("--weights", "W.npy", "--qrels", "q", "--mode", "sign"), ("--index", "W.npy", "--qrels", "q", "--labels", "y"),
+    ],
+)  # fmt: skip
+def test_options_that_exclude_each_other(options):
+    names = {"--labels": "sets"}
+    given = dict.fromkeys(("weights", "index", "lm", "sets", "qrels", "mode"))
+    given |= {names.get(name, name[2:]): value for name, value in zip(options[::2], options[1::2], strict=True)}
+    with pytest.raises(ConfigError):
+        take_rows(given)

@@ -8,7 +8,19 @@ import torch
 
 from tests.heads import oracles
 from xpipe.errors import ConfigError
-from xpipe.heads import BSL, Binary, LMLHead, Quasibinary, Softmax, Targets, bce_loss, lml_loss, softmax_loss
+from xpipe.heads import (
+    BSL,
+    HEADS,
+    Binary,
+    LMLHead,
+    Quasibinary,
+    Softmax,
+    Targets,
+    bce_loss,
+    lml_loss,
+    make_head,
+    softmax_loss,
+)
 
 SETS = Targets.of([[1, 4], [], [0], [2, 3]])
 
@@ -104,3 +116,19 @@ def test_refuses_other_sizes():
     for sizes in ((0, 3), (3, 0), (2.5, 3)):
         with pytest.raises(ConfigError, match="whole number"):
             Binary(*sizes)
+
+
+def test_heads_say_how_their_scores_are_compared():
+    """Softmax and LML probabilities stay as they are when all logits move together; the registry says the same."""
+    x = torch.randn(3, 4, dtype=torch.float64)
+    for layer, kind in HEADS.items():
+        options = {"bsl": {"dim": 3}, "dft": {"k": 2}, "lml": {"k": 2}}.get(layer, {})
+        head = make_head(layer, in_dim=4, n_labels=7, **options).to(torch.float64)
+        assert head.mode == kind.mode
+        if not hasattr(head, "linear") or layer == "quasibinary":
+            assert head.mode == "sign"
+            continue
+        before = head.probabilities(x)
+        with torch.no_grad():
+            head.linear.bias += 1
+        assert torch.allclose(head.probabilities(x), before, atol=1e-6) == (head.mode == "topk")

@@ -13,16 +13,16 @@ import numpy as np
 
 from xpipe.ground.accelerate import jit
 
-OPTIMAL, ZERO, STEPS, STUCK = range(4)
+OPTIMAL, ZERO, STEPS, STUCK, FULL = range(5)
 NEAR_ZERO = 1e-16  # below this square length, rounding in the weights is corrected
 
 
 class Support(NamedTuple):
     """Affinely independent rows whose hull x is in; the first `k` places of each array are used.
 
-    slots int64 [d + 2]: their numbers among the working rows. C float64 [d + 2, d]: the rows themselves. lam float64
-    [d + 2]: their weights, with sum 1. L float64 [d + 2, d + 2]: the lower Cholesky factor of 1 1' + C C'. ones float64
-    [d + 2]: the solution of L ones = 1.
+    slots int64 [m]: their numbers among the working rows. C float64 [m, d]: the rows themselves. lam float64 [m]: their
+    weights, with sum 1. L float64 [m, m]: the lower Cholesky factor of 1 1' + C C'. ones float64 [m]: the solution of
+    L ones = 1. No more than m = d + 2 places are needed.
     """
 
     slots: np.ndarray
@@ -190,7 +190,8 @@ def approach(A, n_rows, k, support, used, x, most_steps, small, tolerance):
     """Move x to the nearest point of the hull of A[:n_rows]. Returns (rows in the support, steps, why it stopped).
 
     OPTIMAL: no row has a margin below (1 - tolerance) times |x|^2. ZERO: the sum of |x_j| is below `small`. STEPS:
-    `most_steps` are done. STUCK: rounding allows no further step. k: rows in the support now.
+    `most_steps` are done. STUCK: rounding allows no further step. FULL: the support needs more places. k: rows in the
+    support now.
     """
     d = A.shape[1]
     mu, product = np.empty(d + 2), np.empty(d + 2)
@@ -212,6 +213,8 @@ def approach(A, n_rows, k, support, used, x, most_steps, small, tolerance):
                 least, entering = margins[i], i
         if entering < 0:
             return k, steps, OPTIMAL
+        if k <= d and k >= len(support.slots):
+            return k, steps, FULL
         if k > d or not add_row(A[entering], entering, k, support, product):
             return k, steps, STUCK
         used[entering] = True
@@ -236,3 +239,15 @@ def list_low(scores, positives, floor, chosen, low):
             low[count] = i
             count += 1
     return count, -highest
+
+
+@jit
+def find_gap(scores, is_positive):
+    """(lowest score of the labels of the set, highest score of all others); infinite where there are none."""
+    lowest, highest = np.inf, -np.inf
+    for i in range(len(scores)):
+        if is_positive[i]:
+            lowest = min(lowest, scores[i])
+        else:
+            highest = max(highest, scores[i])
+    return lowest, highest

@@ -1,7 +1,8 @@
 """Kernels of a dense simplex method for the Chebyshev LP over working rows.
 
-Holds no choice of rows. In box units: maximise t with a_i.x + beta_i >= t and |x_j| <= 1. The dual of this problem is
-    minimise  sum_j (p_j + q_j) + sum_i beta_i lam_i   with   sum_i lam_i a_i - p + q = 0,  sum_i lam_i = 1,  all >= 0.
+Holds no choice of rows. In box units: maximise t with a_i.x + beta_i >= t and -low_j <= x_j <= high_j. The dual is
+    minimise  sum_j (high_j p_j + low_j q_j) + sum_i beta_i lam_i
+    with  sum_i lam_i a_i - p + q = 0,  sum_i lam_i = 1,  all >= 0.
 The kernel goes from vertex to vertex of the dual, so every lam on the way proves an upper bound. Its prices are (x, t).
 p_j and q_j are the positive and negative part of one number v_j: a step passes through v_j = 0 as long as that pays.
 """
@@ -30,6 +31,13 @@ class Basis(NamedTuple):
     cost: np.ndarray
 
 
+class Sides(NamedTuple):
+    """The box: -low_j <= x_j <= high_j, both float64 [d] and not negative."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+
 class Space(NamedTuple):
     """Work space of `descend`: arrays of d + 1 numbers, and of one per working row (margins)."""
 
@@ -41,7 +49,7 @@ class Space(NamedTuple):
 
 
 @jit
-def start_at(row, shift, slot, basis):
+def start_at(row, shift, slot, basis, sides):
     """Begin with one row of weight 1, and |row_j| on every coordinate."""
     names, inverse, cost = basis.names, basis.inverse, basis.cost
     d = len(row)
@@ -52,14 +60,14 @@ def start_at(row, shift, slot, basis):
         inverse[j, j] = sign
         inverse[j, d] = -sign * row[j]
         names[j] = -(j + 1)
-        cost[j] = 1.0
+        cost[j] = sides.high[j] if sign < 0.0 else sides.low[j]
     inverse[d, d] = 1.0
     names[d] = slot
     cost[d] = shift
 
 
 @jit
-def find_entering(A, beta, n_rows, x, t, objective, used, held, margins):
+def find_entering(A, beta, n_rows, x, t, objective, used, held, sides, margins):
     """(number of the row or coordinate that enters, -1 for none; whether it is a row; its slope, the most negative).
 
     Rows in `used` and coordinates in `held` are in the basis: rounding must not let them enter again.
@@ -71,15 +79,16 @@ def find_entering(A, beta, n_rows, x, t, objective, used, held, margins):
         if gain < slope and not used[i]:
             slope, entering, is_row = gain, i, True
     for j in range(len(x)):
-        if 1.0 - abs(x[j]) < slope and not held[j]:
-            slope, entering, is_row = 1.0 - abs(x[j]), j, False
+        room = min(sides.high[j] - x[j], sides.low[j] + x[j])
+        if room < slope and not held[j]:
+            slope, entering, is_row = room, j, False
     return entering, is_row, slope
 
 
 @jit
-def find_leaving(basis, slope, space):
+def find_leaving(basis, slope, sides, space):
     """The place of the basis that leaves, -1 where rounding leaves none. Coordinates on the way change their sign."""
-    names, inverse = basis.names, basis.inverse
+    names, inverse, cost = basis.names, basis.inverse, basis.cost
     change, ratios, places = space.change, space.ratios, space.places
     m = len(names)
     n_places = 0
@@ -95,9 +104,14 @@ def find_leaving(basis, slope, space):
                 nearest = q
         ratios[nearest] = np.inf
         i = places[nearest]
-        if names[i] >= 0 or slope + 2.0 * change[i] >= 0.0:
+        if names[i] >= 0:
             return i
-        slope += 2.0 * change[i]  # v_j passes through 0: p_j becomes q_j or the other way round
+        j = -names[i] - 1
+        width = sides.low[j] + sides.high[j]
+        if slope + width * change[i] >= 0.0:
+            return i
+        slope += width * change[i]  # v_j passes through 0: p_j becomes q_j or the other way round
+        cost[i] = width - cost[i]
         for c in range(m):
             inverse[i, c] = -inverse[i, c]
         change[i] = -change[i]
@@ -120,7 +134,7 @@ def eliminate(leaving, inverse, change):
 
 
 @jit
-def descend(A, beta, n_rows, basis, used, x, most_pivots, low):
+def descend(A, beta, n_rows, basis, sides, used, x, most_pivots, low):
     """Pivot until the rows A[:n_rows] leave nothing to gain. Returns (pivots, why it stopped).
 
     OPTIMAL: nothing is left to gain. LOW: the objective is below `low`. PIVOTS: `most_pivots` are done. LOST: rounding
@@ -147,7 +161,10 @@ def descend(A, beta, n_rows, basis, used, x, most_pivots, low):
             return pivots, LOW
         if pivots >= most_pivots:
             return pivots, PIVOTS
-        entering, is_row, slope = find_entering(A, beta, n_rows, x, prices[d], objective, used, held, space.margins)
+        entering, is_row, slope = find_entering(
+            A, beta, n_rows, x, prices[d], objective, used, held, sides, space.margins
+        )
+        sign = 0.0
         if entering < 0:
             return pivots, OPTIMAL
         if is_row:
@@ -156,10 +173,10 @@ def descend(A, beta, n_rows, basis, used, x, most_pivots, low):
             space.column[d] = 1.0
             np.dot(inverse, space.column, space.change)
         else:
-            sign = -1.0 if x[entering] > 0.0 else 1.0
+            sign = -1.0 if sides.high[entering] - x[entering] < sides.low[entering] + x[entering] else 1.0
             for i in range(m):
                 space.change[i] = sign * inverse[i, entering]
-        leaving = find_leaving(basis, slope, space)
+        leaving = find_leaving(basis, slope, sides, space)
         if leaving < 0:
             return pivots, LOST
         if names[leaving] >= 0:
@@ -171,6 +188,7 @@ def descend(A, beta, n_rows, basis, used, x, most_pivots, low):
             names[leaving], cost[leaving] = entering, beta[entering]
             used[entering] = True
         else:
-            names[leaving], cost[leaving] = -(entering + 1), 1.0
+            names[leaving] = -(entering + 1)
+            cost[leaving] = sides.high[entering] if sign < 0.0 else sides.low[entering]
             held[entering] = True
         pivots += 1

@@ -14,6 +14,7 @@ from xpipe.argmaxability.certificate import REPORTED, bound_radii, bound_radii_e
 from xpipe.argmaxability.chebyshev import ChebyshevSearch
 from xpipe.argmaxability.limits import Limits
 from xpipe.argmaxability.nearest import NearestSearch
+from xpipe.argmaxability.options import Mode
 from xpipe.argmaxability.output_layer import OutputLayer
 from xpipe.argmaxability.pairs import Pairs
 from xpipe.argmaxability.search import Found, WorkingRows, run_rounds
@@ -33,8 +34,11 @@ one_blas_thread = one_thread_each
 class Block:
     """The label sets of a block (indptr, indices) and what is known about each of them.
 
-    hints: points to try, in box units, one per set; a row of NaN is no point.
+    Of mode sign: `separation_block` has the other modes. hints: points to try, in box units, one per set; a row of NaN
+    is no point.
     """
+
+    mode: Mode = "sign"
 
     def __init__(
         self,
@@ -57,26 +61,45 @@ class Block:
     def verify(self) -> Verdicts:
         """Verdicts on all sets of the block."""
         if len(self.layer.real):
-            together = max(1, ROOM // (SQUARES * 8 * self.layer.d**2))
+            together = self._together()
             for start in range(0, self.n_sets, together):
                 self._search(range(start, min(start + together, self.n_sets)))
         return self._verdicts(self.found, self.lower, self.upper)
 
+    def _together(self) -> int:
+        """How many sets are searched at a time."""
+        return max(1, ROOM // (SQUARES * 8 * self.layer.d**2))
+
     def _search(self, batch: range) -> None:
         """Settle the sets of a batch as far as possible."""
-        layer, limits = self.layer, self.limits
         rows: dict[int, WorkingRows] = {}
         todo = self._unsettled(batch)
-        if layer.bias is None and todo:
-            totals = layer.directions.sum(axis=0)
-            searches = {number: NearestSearch(layer, self._places(number), limits, totals) for number in todo}
+        if self.layer.bias is None and todo and not self.limits.nonnegative:
+            searches = self._first_searches(todo)
             self._run(searches)
             rows = {number: search.rows for number, search in searches.items()}
-            todo = self._unsettled(batch)
+            todo = self._worth_the_simplex(self._unsettled(batch))
         if todo:
-            exact = {n: ChebyshevSearch(layer, self._places(n), limits, rows.get(n)) for n in todo}
+            exact = {n: ChebyshevSearch(rows.get(n) or self._new_rows(n), self.limits) for n in todo}
             self._run(exact)
             self._sharpen(batch, exact)
+
+    def _worth_the_simplex(self, numbers: list[int]) -> list[int]:
+        """Those of these sets for which the simplex method is tried."""
+        return numbers
+
+    def _first_searches(self, numbers: list[int]) -> dict[int, Any]:
+        """The searches that settle almost every set of a layer without bias."""
+        totals = self.layer.directions.sum(axis=0)
+        return {n: NearestSearch(self.layer, self._places(n), self.limits, totals) for n in numbers}
+
+    def _new_rows(self, number: int) -> WorkingRows:
+        """Working rows for a search, none so far."""
+        return WorkingRows(self.layer, self._places(number), self.limits)
+
+    def _sharper(self, rows: WorkingRows, first: np.ndarray, basis: np.ndarray | None) -> SharpSearch:
+        """The search in twice the precision of float64, from where another one ended."""
+        return SharpSearch(self.layer, rows.positives, self.limits, rows.sides, first, basis)
 
     def _sharpen(self, batch: range, earlier: dict[int, ChebyshevSearch]) -> None:
         """Settle what float64 leaves open: first by exact bounds, then by a search in twice its precision."""
@@ -87,7 +110,7 @@ class Block:
         for number in self._unsettled(batch):
             first, vertex = earlier[number].vertex()
             for basis in (vertex, None):  # from where the earlier search ended; if that fails, from the start
-                search = SharpSearch(self.layer, self._places(number), self.limits, first, basis)
+                search = self._sharper(earlier[number].rows, first, basis)
                 new = search.run()
                 found = [new if other == number else NOTHING for other in range(self.n_sets)]
                 self._keep_better({number: new}, *self._bounds_exactly(found, [number]))
@@ -98,7 +121,9 @@ class Block:
         """Sets of the batch that need another search. Unargmaxable sets are settled in either mode."""
         lower, upper, eps = self.lower, self.upper, self.limits.eps
         if self.limits.exact:
-            settled = (lower > eps) & (upper - lower <= RELATIVE * upper)
+            finite = np.where(np.isfinite(lower), lower, 0.0)
+            known = np.isfinite(upper) & (upper - finite <= RELATIVE * upper)
+            settled = (lower > eps) & (known | np.isinf(lower))
         else:
             settled = (lower >= 1) | ((lower > eps) & (upper < 1))
         return [number for number in batch if not settled[number] and upper[number] >= eps]
@@ -153,21 +178,27 @@ class Block:
             box=self.limits.box,
             point_tails=point_tails if point_tails.any() else None,
             multiplier_tails=multiplier_tails if multiplier_tails.any() else None,
+            mode=self.mode,
+            inputs="nonnegative" if self.limits.nonnegative else "any",
         )
 
     def _scaled_points(self, found: list[Found]) -> tuple[np.ndarray, np.ndarray]:
         """(points, their tails) times the box. Rounding never puts a point outside the box."""
-        box, d = self.limits.box, self.layer.d
+        box, d, low = self.limits.box, self._n_inputs(), self.limits.floor * self.limits.box
         points, tails = np.full((self.n_sets, d), np.nan), np.zeros((self.n_sets, d))
         for number, one in enumerate(found):
             if one.point is not None:
-                points[number] = np.clip(one.point * box, -box, box)
+                points[number] = np.clip(one.point * box, low, box)
             if one.point is not None and one.point_tail is not None:
                 exact = Pairs(one.point, one.point_tail) * Pairs.of(np.full(d, box))
-                inside = np.abs(exact.high) < box
-                points[number] = np.where(inside, exact.high, np.sign(exact.high) * box)
+                inside = (exact.high > low) & (exact.high < box)
+                points[number] = np.where(inside, exact.high, np.clip(exact.high, low, box))
                 tails[number] = np.where(inside, exact.low, 0.0)
         return points, tails
+
+    def _n_inputs(self) -> int:
+        """The number of inputs of the layer."""
+        return int(self.layer.d)
 
     def _own(self, number: int) -> np.ndarray:
         """The labels of a set."""

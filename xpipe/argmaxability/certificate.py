@@ -13,15 +13,19 @@ their magnitudes, gamma(k) = k u / (1 - k u), u = 2^-53 (Higham, Accuracy and St
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from xpipe.argmaxability import exact_bounds
+from xpipe.argmaxability.evidence import RowsEvidence
 from xpipe.argmaxability.exact_bounds import TINY
 from xpipe.argmaxability.limits import are_limits
+from xpipe.argmaxability.modes import fits_mode, is_question, make_question, sets_asked
 from xpipe.argmaxability.output_layer import check_weights, row_norms
+from xpipe.argmaxability.rounding import gamma
 from xpipe.argmaxability.sets import check_sets
 from xpipe.argmaxability.verdicts import ARGMAXABLE, UNARGMAXABLE, UNDECIDED, Verdicts
 from xpipe.argmaxability.wellformed import check_columns, wellformed_sets
@@ -29,11 +33,6 @@ from xpipe.ground.sparse_rows import entries_of_rows
 
 SCORES = 1 << 22  # scores held at once
 REPORTED = 3.0  # `verify` reports bounds with three times the error, so that any other evaluation confirms them
-
-
-def gamma(k: int) -> float:
-    """The relative error bound of a sum of k products."""
-    return k * 2.0**-53 / (1 - k * 2.0**-53)
 
 
 def point_bounds(
@@ -45,14 +44,15 @@ def point_bounds(
     points: np.ndarray,
     box: float,
     caution: float = 1.0,
+    floor: float = -1.0,
 ) -> np.ndarray:
     """The radius that each point proves for its set (float64 [n_sets]); 0 where it proves none or is outside the box.
 
-    caution: factor of the rounding error that is allowed for.
+    caution: factor of the rounding error that is allowed for. floor: the lowest input in box units.
     """
     n_labels, d = W.shape
     lower = np.zeros(len(points))
-    inside = np.flatnonzero((np.abs(points) <= box).all(axis=1))  # NaN stands for no point
+    inside = np.flatnonzero(((points <= box) & (points >= floor * box)).all(axis=1))  # NaN stands for no point
     shift = np.zeros(n_labels) if bias is None else np.abs(bias)
     real = norms > 0
     divisor = np.where(real, norms, 1.0)
@@ -83,10 +83,12 @@ def multiplier_bound(
     multipliers: np.ndarray,
     box: float,
     caution: float = 1.0,
+    floor: float = -1.0,
 ) -> float:
     """The largest radius that multipliers allow a set; 0: its signs are impossible; inf: they prove nothing.
 
-    rows [m, d], shifts (biases), norms, signs: of the labels that the multipliers are for.
+    rows [m, d], shifts (biases), norms, signs: of the labels that the multipliers are for. floor: the lowest input in
+    box units.
     """
     m, d = rows.shape
     if not m or not np.isfinite(multipliers).all() or (multipliers < 0).any() or not multipliers.any():
@@ -99,7 +101,7 @@ def multiplier_bound(
     lost = caution * gamma(levels + 6) * np.abs(terms).sum() * (1 + gamma(m * d)) + TINY
     while len(terms) > 1:  # sums in pairs: the error then grows with the logarithm of the number of rows
         terms = terms[0::2] + terms[1::2]
-    reach = box * (np.abs(terms).sum() * (1 + gamma(d + 4)) + lost)
+    reach = box * (np.maximum(terms, 0.0 if floor == 0 else -terms).sum() * (1 + gamma(d + 4)) + lost)
     reach += signs * multipliers @ shifts + caution * gamma(m + 8) * (multipliers @ np.abs(shifts) + reach)
     weight = multipliers @ norms
     if weight == 0:  # all rows are zero: their scores are their biases
@@ -120,15 +122,18 @@ def bound_radii(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(lower, upper) radius of every set that its point and multipliers prove in float64; tails are ignored.
 
-    The verdicts must be well-formed.
+    The verdicts must be well-formed, and of mode sign.
     """
-    lower = point_bounds(W, bias, norms, indptr, indices, verdicts.points, verdicts.box, caution)
+    floor = verdicts.question.floor
+    lower = point_bounds(W, bias, norms, indptr, indices, verdicts.points, verdicts.box, caution, floor)
     upper = np.full(len(verdicts), np.inf)
     for number in range(len(verdicts)):
         labels, multipliers = verdicts.multipliers_of(number)
         signs = np.where(np.isin(labels, indices[indptr[number] : indptr[number + 1]]), 1.0, -1.0)
         shifts = np.zeros(len(labels)) if bias is None else bias[labels]
-        upper[number] = multiplier_bound(W[labels], shifts, norms[labels], signs, multipliers, verdicts.box, caution)
+        upper[number] = multiplier_bound(
+            W[labels], shifts, norms[labels], signs, multipliers, verdicts.box, caution, floor
+        )
     return lower, upper
 
 
@@ -142,21 +147,58 @@ def bound_radii_exactly(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(lower, upper) radius of the sets `numbers` that points and multipliers prove with tails; 0 and inf for others.
 
-    Slow: in the worst case one product of large integers per weight. The verdicts must be well-formed.
+    Slow: in the worst case one product of large integers per weight. The verdicts must be well-formed, of mode sign.
     """
+    floor = verdicts.question.floor
     lower, upper = np.zeros(len(verdicts)), np.full(len(verdicts), np.inf)
     for number in numbers:
         positive = np.zeros(len(W), dtype=bool)
         positive[indices[indptr[number] : indptr[number + 1]]] = True
         tail = None if verdicts.point_tails is None else verdicts.point_tails[number]
-        lower[number] = exact_bounds.point_bound(W, bias, positive, verdicts.points[number], tail, verdicts.box)
+        lower[number] = exact_bounds.point_bound(W, bias, positive, verdicts.points[number], tail, verdicts.box, floor)
         labels, multipliers = verdicts.multipliers_of(number)
         part = slice(verdicts.multiplier_ptr[number], verdicts.multiplier_ptr[number + 1])
         tails = None if verdicts.multiplier_tails is None else verdicts.multiplier_tails[part]
         shifts = np.zeros(len(labels)) if bias is None else bias[labels]
         signs = np.where(positive[labels], 1.0, -1.0)
-        upper[number] = exact_bounds.multiplier_bound(W[labels], shifts, signs, multipliers, tails, verdicts.box)
+        upper[number] = exact_bounds.multiplier_bound(W[labels], shifts, signs, multipliers, tails, verdicts.box, floor)
     return lower, upper
+
+
+@dataclasses.dataclass(frozen=True)
+class SignEvidence:
+    """Weights whose scores are compared with 0: the twin of `evidence.RowsEvidence`."""
+
+    W: np.ndarray
+    bias: np.ndarray | None
+    norms: np.ndarray
+
+    @classmethod
+    def of(cls, W: Any, bias: Any) -> SignEvidence:
+        """Checked weights. Raises DataError."""
+        checked, shift = check_weights(W, bias)
+        return cls(checked, shift, row_norms(checked))
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.W)
+
+    @property
+    def d(self) -> int:
+        """The number of inputs."""
+        return int(self.W.shape[1])
+
+    def bounds(
+        self, indptr: np.ndarray, indices: np.ndarray, verdicts: Verdicts, caution: float = 1.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`bound_radii` of these weights."""
+        return bound_radii(self.W, self.bias, self.norms, indptr, indices, verdicts, caution)
+
+    def bounds_exactly(
+        self, indptr: np.ndarray, indices: np.ndarray, verdicts: Verdicts, numbers: Sequence[int]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`bound_radii_exactly` of these weights."""
+        return bound_radii_exactly(self.W, self.bias, indptr, indices, verdicts, numbers)
 
 
 def judge(lower: np.ndarray, upper: np.ndarray, eps: float) -> np.ndarray:
@@ -173,10 +215,11 @@ def check(W: Any, Y: Any, verdicts: Verdicts, bias: Any = None) -> np.ndarray:
     ----------
     W : array_like of float, shape (n_labels, d)
         The weights.
-    Y : scipy sparse matrix, shape (n_sets, n_labels)
-        The label sets of the verdicts, row by row.
+    Y : scipy sparse matrix, shape (n_sets, n_labels), or None
+        The label sets of the verdicts, row by row. None in mode argmax: every label by itself.
     verdicts : Verdicts
-        From `verify`, or from a file that anybody wrote.
+        From `verify`, or from a file that anybody wrote. What is checked is the question that they name: `mode` and
+        `inputs`.
     bias : array_like of float, shape (n_labels,), optional
         The biases, where the layer has them.
 
@@ -185,7 +228,7 @@ def check(W: Any, Y: Any, verdicts: Verdicts, bias: Any = None) -> np.ndarray:
     ndarray of bool, shape (n_sets,)
         Whether each verdict is proved. False for every malformed verdict: label numbers out of range or repeated,
         multipliers that are negative or not finite, offsets that decrease, an unknown status, bounds that are negative
-        or contradict each other. False for all verdicts where `verify` would not take their eps and box.
+        or contradict each other. False for all verdicts where `verify` would not take their mode, inputs, eps and box.
 
     Raises
     ------
@@ -205,19 +248,20 @@ def check(W: Any, Y: Any, verdicts: Verdicts, bias: Any = None) -> np.ndarray:
     >>> check(W, Y, forged).tolist()
     [False, False]
     """
-    W, bias = check_weights(W, bias)
-    indptr, indices = check_sets(Y, len(W))
-    verdicts = check_columns(verdicts, len(indptr) - 1, W.shape[1])
+    question = make_question(verdicts.mode, verdicts.inputs) if is_question(verdicts.mode, verdicts.inputs) else None
+    evidence = RowsEvidence.of(W, bias) if question and not question.of_signs else SignEvidence.of(W, bias)
+    indptr, indices = check_sets(sets_asked(Y, evidence.n_labels, str(verdicts.mode)), evidence.n_labels)
+    verdicts = check_columns(verdicts, len(indptr) - 1, evidence.d)
     holds = np.zeros(len(verdicts), dtype=bool)
-    if not are_limits(verdicts.eps, verdicts.box):
+    if question is None or not are_limits(verdicts.eps, verdicts.box):
         return holds
-    good = np.flatnonzero(wellformed_sets(verdicts, len(W)))
+    good = np.flatnonzero(wellformed_sets(verdicts, evidence.n_labels) & fits_mode(indptr, question.mode))
     indptr, places = entries_of_rows(indptr, good)
     indices = indices[places]
     claims = verdicts.take(good)
-    lower, upper = bound_radii(W, bias, row_norms(W), indptr, indices, claims)
+    lower, upper = evidence.bounds(indptr, indices, claims)
     open_ones = np.flatnonzero(~_follow(claims, lower, upper))
-    more = bound_radii_exactly(W, bias, indptr, indices, claims, open_ones.tolist())
+    more = evidence.bounds_exactly(indptr, indices, claims, open_ones.tolist())
     lower, upper = np.maximum(lower, more[0]), np.minimum(upper, more[1])
     holds[good] = _follow(claims, lower, upper)
     return holds

@@ -10,7 +10,6 @@ import numpy as np
 from xpipe.argmaxability import _simplex_numba as kernels
 from xpipe.argmaxability import search
 from xpipe.argmaxability.limits import Limits
-from xpipe.argmaxability.output_layer import OutputLayer
 from xpipe.argmaxability.search import Found, WorkingRows
 
 REFRESH = 128  # pivots between two corrections of the inverse
@@ -20,11 +19,11 @@ MOST_CORRECTIONS = 3  # of the inverse, when no rows are left to add
 
 
 class ChebyshevSearch:
-    """The radius itself, by the simplex method. rows: the working rows of an earlier search, or None."""
+    """The radius itself, by the simplex method. rows: empty, or those that an earlier search worked with."""
 
-    def __init__(self, layer: OutputLayer, positives: np.ndarray, limits: Limits, rows: WorkingRows | None):
-        d = layer.d
-        self.rows, self.limits, self.done = rows or WorkingRows(layer, positives, limits.box), limits, False
+    def __init__(self, rows: WorkingRows, limits: Limits):
+        d = rows.d
+        self.rows, self.limits, self.done = rows, limits, False
         self.x, self.started = np.zeros(d), False
         self.basis = kernels.Basis(
             names=np.empty(d + 1, dtype=np.int64), inverse=np.empty((d + 1, d + 1)), cost=np.empty(d + 1)
@@ -36,7 +35,7 @@ class ChebyshevSearch:
         """Begin at the vertex of the row with the lowest shift."""
         rows = self.rows
         lowest = int(np.argmin(rows.beta[: rows.n]))
-        kernels.start_at(rows.A[lowest], rows.beta[lowest], lowest, self.basis)
+        kernels.start_at(rows.A[lowest], rows.beta[lowest], lowest, self.basis, rows.sides)
         self.used = np.zeros(rows.n, dtype=bool)
         self.used[lowest] = self.started = True
 
@@ -50,7 +49,7 @@ class ChebyshevSearch:
         pivots, self.why = 0, kernels.PIVOTS
         while self.why == kernels.PIVOTS and pivots < MOST_PIVOTS * len(self.basis.names):
             done, self.why = kernels.descend(
-                rows.A, rows.beta, rows.n, self.basis, self.used, self.x, REFRESH, self.limits.none
+                rows.A, rows.beta, rows.n, self.basis, rows.sides, self.used, self.x, REFRESH, self.limits.none
             )
             pivots += done
             if self.why == kernels.PIVOTS and self._correct_inverse() > SPOILED:
@@ -58,7 +57,7 @@ class ChebyshevSearch:
         self.done = self.why in (kernels.LOW, kernels.LOST)
         if self.why != kernels.LOST:
             self._refine()
-        np.clip(self.x, -1, 1, out=self.x)
+        np.clip(self.x, -rows.sides.low, rows.sides.high, out=self.x)
 
     def _columns(self) -> np.ndarray:
         """The columns of the basis, one per row of the result."""
@@ -93,11 +92,12 @@ class ChebyshevSearch:
 
     def absorb(self, scores: np.ndarray) -> None:
         rows = self.rows
+        rows.complete(scores, self.x)
         scores += rows.layer.shifts / rows.box
         if not self.started:
             rows.begin(scores)
             return
-        added, least = rows.take_lowest(scores, self.level - 1e-13, search.rows_per_round(len(self.x)))
+        added, least = rows.take_lowest(scores, self.level - 1e-13, rows.rows_per_round())
         if least > self.best:
             self.best, self.point = least, self.x.copy()
         self.rounds += 1
@@ -114,7 +114,7 @@ class ChebyshevSearch:
 
     def found(self) -> Found:
         """The best point and the multipliers so far."""
-        point = self.point if self.best > 0 else None
+        point = self.rows.input_of(self.point) if self.best > 0 else None
         if not self.started or self.why == kernels.LOST:
             return Found(point, np.zeros(0, dtype=np.int32), np.zeros(0))
         kept = self.basis.names >= 0

@@ -64,12 +64,16 @@ def point_bound(
     point: np.ndarray,
     tail: np.ndarray | None,
     box: float,
+    floor: float = -1.0,
 ) -> float:
-    """The radius that a point proves for a set; 0 where it proves none. positive: labels of the set (bool)."""
+    """The radius that a point proves for a set; 0 where it proves none. positive: labels of the set (bool).
+
+    floor: the lowest input in box units, -1 or 0.
+    """
     if not np.isfinite(point).all():
         return 0.0
     (x, limit), scale = aligned(with_tails(point, tail), whole_numbers(np.array([box])))
-    if max(map(abs, x)) > limit[0]:
+    if max(x) > limit[0] or min(x) < int(floor) * limit[0]:
         return 0.0
     lower = math.inf
     for label in _lowest(W, bias, positive, point, tail):
@@ -112,10 +116,12 @@ def multiplier_bound(
     multipliers: np.ndarray,
     tails: np.ndarray | None,
     box: float,
+    floor: float = -1.0,
 ) -> float:
     """The largest radius that multipliers allow a set; 0: its signs are impossible; inf: they prove nothing.
 
-    rows [m, d], shifts (biases), signs: of the labels that the multipliers are for.
+    rows [m, d], shifts (biases), signs: of the labels that the multipliers are for. floor: the lowest input in box
+    units, -1 or 0.
     """
     if not len(rows) or not np.isfinite(multipliers).all():
         return math.inf
@@ -125,7 +131,8 @@ def multiplier_bound(
     numbers, row_scale = whole_numbers(rows)
     signed = weights * np.where(signs > 0, 1, -1).astype(object)
     limit, box_scale = whole_numbers(np.array([box]))
-    reach = np.array([limit[0] * sum(map(abs, signed @ numbers))], dtype=object)
+    sums = signed @ numbers
+    reach = np.array([limit[0] * sum(max(a, 0 if floor == 0 else -a) for a in sums)], dtype=object)
     biases, bias_scale = whole_numbers(shifts)
     own = np.array([signed @ biases], dtype=object)
     parts, reach_scale = aligned((reach, row_scale + scale + box_scale), (own, bias_scale + scale))

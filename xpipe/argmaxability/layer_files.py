@@ -14,7 +14,17 @@ import numpy as np
 
 from xpipe.argmaxability.options import NO_BIAS
 from xpipe.argmaxability.output_layer import check_weights
-from xpipe.argmaxability.weights import LONGEST_NAME, array_shapes, choose_array, list_arrays, read_weights
+from xpipe.argmaxability.stored_rows import StoredRows, check_bias
+from xpipe.argmaxability.weights import (
+    INDEX,
+    LONGEST_NAME,
+    array_shapes,
+    choose_array,
+    list_arrays,
+    open_rows,
+    read_weights,
+    shard_of,
+)
 from xpipe.errors import ConfigError, printable
 
 WEIGHT_WORD = re.compile(r"weights?|kernel|(?<![A-Za-z])w(?![A-Za-z])", re.IGNORECASE)
@@ -56,12 +66,44 @@ def read_layer(path: str, key: str | None = None, bias: str | None = None, bias_
     return StoredLayer(*check_weights(W, found), told)
 
 
+class StoredIndex(NamedTuple):
+    """Rows as they are stored, bias float64 [n_labels] or None, and a sentence about the bias, maybe empty."""
+
+    rows: StoredRows
+    bias: np.ndarray | None
+    bias_told: str
+
+
+def open_layer(path: str, key: str | None = None, bias: str | None = None, bias_key: str | None = None) -> StoredIndex:
+    """`read_layer` for modes topk and argmax: rows are mapped from the file, not copied.
+
+    Besides the files of `read_layer`, the index of a model in several files may be given.
+    """
+    if bias == NO_BIAS and bias_key is not None:
+        raise ConfigError("a bias is both named and left out", fix="give --bias-key or --no-bias, not both")
+    rows = open_rows(path, key)
+    path = path if not path.endswith(INDEX) else shard_of(path, key)
+    found, told = None, ""
+    if bias == NO_BIAS:
+        name, _ = _beside(path, key, rows)
+        told = "bias: left out" + (f", although {_shown(name)} fits" if name else "")
+    elif bias is not None or bias_key is not None:
+        found = read_weights(bias or path, bias_key)
+        told = f"bias: {_shown(bias_key or os.path.basename(bias or path))} ({found.size:,} numbers)"
+    else:
+        name, told = _beside(path, key, rows)
+        if name is not None:
+            found = read_weights(path, name)
+            told = f"bias: {_shown(name)} ({found.size:,} numbers)"
+    return StoredIndex(rows, check_bias(found, len(rows)), told)
+
+
 def _shown(name: str | None) -> str:
     """A name as it may be printed."""
     return printable(name or "", LONGEST_NAME)
 
 
-def _beside(path: str, key: str | None, W: np.ndarray) -> tuple[str | None, str]:
+def _beside(path: str, key: str | None, W: np.ndarray | StoredRows) -> tuple[str | None, str]:
     """(name of the bias beside the weights, or None; a sentence about one that does not fit, or "")."""
     shapes = array_shapes(path)
     if not shapes:

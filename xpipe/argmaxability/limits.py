@@ -9,7 +9,7 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
-from xpipe.argmaxability.options import BOX, Radius
+from xpipe.argmaxability.options import BOX, INPUTS, Inputs, Radius
 from xpipe.argmaxability.output_layer import LARGEST, SMALLEST
 from xpipe.errors import ConfigError
 
@@ -27,6 +27,12 @@ class Limits(NamedTuple):
     eps: float
     box: float
     exact: bool
+    nonnegative: bool = False
+
+    @property
+    def floor(self) -> float:
+        """The lowest value of an input (box units)."""
+        return 0.0 if self.nonnegative else -1.0
 
     @property
     def none(self) -> float:
@@ -49,12 +55,14 @@ class Limits(NamedTuple):
         return lower >= one * (1 + MARGIN) or (lower > 2 * self.eps / self.box and upper < one * (1 - MARGIN))
 
 
-def make_limits(eps: float, box: float, radius: str) -> Limits:
+def make_limits(eps: float, box: float, radius: str, inputs: str = INPUTS) -> Limits:
     """Checked limits. Raises ConfigError for values out of range."""
     check_limits(eps, box)
+    if inputs not in get_args(Inputs):
+        raise ConfigError(f"`inputs` must be 'any' or 'nonnegative', got {inputs!r}")
     if radius not in get_args(Radius):
         raise ConfigError(f"`radius` must be 'bounds' or 'exact', got {radius!r}")
-    return Limits(eps, box, radius == "exact")
+    return Limits(eps, box, radius == "exact", inputs == "nonnegative")
 
 
 def check_limits(eps: float, box: float) -> None:

@@ -24,7 +24,7 @@ class NearestSearch:
 
     def __init__(self, layer: OutputLayer, positives: np.ndarray, limits: Limits, totals: np.ndarray):
         d = layer.d
-        self.rows, self.limits, self.done = WorkingRows(layer, positives, limits.box), limits, False
+        self.rows, self.limits, self.done = WorkingRows(layer, positives, limits), limits, False
         self.x = 2 * layer.directions[positives].sum(axis=0) - totals  # the sum of all signed rows
         self.support = kernels.Support(
             slots=np.empty(d + 2, dtype=np.int64),

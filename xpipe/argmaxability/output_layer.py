@@ -67,6 +67,14 @@ class OutputLayer:
         """The number of inputs."""
         return int(self.W.shape[1])
 
+    def directions_of(self, labels: np.ndarray) -> np.ndarray:
+        """Rows of some labels, given by their position in `real`, scaled to length 1."""
+        return np.asarray(self.directions[labels])
+
+    def scores(self, points: np.ndarray) -> np.ndarray:
+        """Scores of the real labels at some points, without bias, divided by their norms."""
+        return np.asarray(points @ self.directions.T)
+
 
 def prepare_layer(W: Any, bias: Any = None) -> OutputLayer:
     """Check the weights of an output layer and compute what all label sets share.

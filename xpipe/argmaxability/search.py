@@ -13,12 +13,39 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from xpipe.argmaxability._nearest_numba import list_low
-from xpipe.argmaxability.output_layer import OutputLayer
+from xpipe.argmaxability._simplex_numba import Sides
+from xpipe.argmaxability.limits import Limits
 
 FIRST_ROWS = 2  # working rows at the start, times d
 MORE_ROWS = 1  # rows added per round, times d
 FEWEST_ROWS = 32
 MOST_ROUNDS = 400
+
+
+class Scored(Protocol):
+    """What searches need of a layer: rows of some labels, scores of all, and their names as labels of W."""
+
+    @property
+    def real(self) -> np.ndarray:
+        """Labels of W, by position."""
+
+    @property
+    def shifts(self) -> np.ndarray:
+        """Scaled biases, by position."""
+
+    @property
+    def norms(self) -> np.ndarray:
+        """What multipliers are divided by, for each label of W."""
+
+    @property
+    def d(self) -> int:
+        """The number of inputs."""
+
+    def directions_of(self, labels: np.ndarray) -> np.ndarray:
+        """The scaled rows of some labels (float64)."""
+
+    def scores(self, points: np.ndarray) -> np.ndarray:
+        """Scaled scores of all labels, without bias, one row per point (float64)."""
 
 
 class Found(NamedTuple):
@@ -53,10 +80,12 @@ class WorkingRows:
     Labels are given by their position in `OutputLayer.real`. positives: the labels of the set.
     """
 
-    def __init__(self, layer: OutputLayer, positives: np.ndarray, box: float):
-        self.layer, self.positives, self.box = layer, positives, box
+    def __init__(self, layer: Scored, positives: np.ndarray, limits: Limits):
+        self.layer, self.positives, self.box, self.d = layer, positives, limits.box, layer.d
+        self.sides = Sides(np.full(self.d, -limits.floor), np.ones(self.d))
         self.n = 0
-        self.A = np.empty((first_rows(layer.d) + min(len(positives), first_rows(layer.d)), layer.d))
+        first = self.first_rows()
+        self.A = np.empty((first + min(len(positives), first), self.d))
         self.labels = np.empty(len(self.A), dtype=np.int64)
         self.beta = np.empty(len(self.A))
         self.chosen = np.zeros(len(layer.real), dtype=bool)
@@ -69,11 +98,30 @@ class WorkingRows:
         if end > len(self.A):
             self._grow(max(end, len(self.A) * 3 // 2))
         signs = np.where(self.is_positive[labels], 1.0, -1.0)
-        np.multiply(self.layer.directions[labels], signs[:, None], out=self.A[self.n : end])
+        np.multiply(self.directions_of(labels), signs[:, None], out=self.A[self.n : end])
         self.beta[self.n : end] = signs * self.layer.shifts[labels] / self.box
         self.labels[self.n : end] = labels
         self.chosen[labels] = True
         self.n = end
+
+    def directions_of(self, labels: np.ndarray) -> np.ndarray:
+        """The rows of some labels, without the signs of the set (float64 [n, d])."""
+        return self.layer.directions_of(labels)
+
+    def complete(self, scores: np.ndarray, x: np.ndarray) -> None:
+        """Make the scores that the layer gives at x those of `directions_of`, in place."""
+
+    def input_of(self, x: np.ndarray) -> np.ndarray:
+        """The input that x stands for, in box units."""
+        return x
+
+    def first_rows(self) -> int:
+        """Working rows at the start of a search."""
+        return first_rows(self.d)
+
+    def rows_per_round(self) -> int:
+        """Working rows added per round, at most."""
+        return rows_per_round(self.d)
 
     def _grow(self, size: int) -> None:
         """Move the arrays into larger ones."""
@@ -85,7 +133,7 @@ class WorkingRows:
 
     def begin(self, scores: np.ndarray) -> None:
         """Add the set's own labels, unless they are many, and the rows of lowest margin."""
-        most = first_rows(self.layer.d)
+        most = self.first_rows()
         if len(self.positives) <= most:
             self.add(self.positives)
         self.take_lowest(scores, np.inf, most)
@@ -118,7 +166,7 @@ def rows_per_round(d: int) -> int:
     return max(FEWEST_ROWS, MORE_ROWS * d)
 
 
-def run_rounds(layer: OutputLayer, searches: Sequence[Search]) -> None:
+def run_rounds(layer: Scored, searches: Sequence[Search]) -> None:
     """Run all searches to their end."""
     live = list(searches)
     while live:
@@ -126,7 +174,7 @@ def run_rounds(layer: OutputLayer, searches: Sequence[Search]) -> None:
             search.advance()
         live = [search for search in live if not search.done]
         if live:
-            scores = np.stack([search.x for search in live]) @ layer.directions.T
+            scores = layer.scores(np.stack([search.x for search in live]))
             for number, search in enumerate(live):
                 search.absorb(scores[number])
             live = [search for search in live if not search.done]

@@ -2,15 +2,19 @@
 
 Holds no proof. The same simplex method on the dual as `_simplex_numba`, over `Pairs`, with columns scaled to one size,
 so that columns of 1e-12 and of 1e12 make no difference. In box units, with c_j the size of column j:
-maximise t with a_i.x + beta_i >= t and |x_j| <= c_j, where a_ij = y_i w_ij / (||w_i|| c_j).
+maximise t with a_i.x + beta_i >= t and -low_j <= x_j <= high_j, where a_ij = y_i w_ij / (||w_i|| c_j). low_j and high_j
+are c_j times the box of the working rows, so mostly c_j.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from xpipe.argmaxability._simplex_numba import Sides
+from xpipe.argmaxability.lifted import LiftedLayer, LiftedRows
 from xpipe.argmaxability.limits import Limits
-from xpipe.argmaxability.output_layer import OutputLayer
 from xpipe.argmaxability.pairs import Pairs, product, times, transposed
 from xpipe.argmaxability.search import Found, rows_per_round
 
@@ -32,23 +36,37 @@ class SharpSearch:
 
     def __init__(
         self,
-        layer: OutputLayer,
+        layer: Any,
         positives: np.ndarray,
         limits: Limits,
+        sides: Sides,
         first: np.ndarray,
         basis: np.ndarray | None,
     ):
-        self.layer, self.limits = layer, limits
+        self.layer, self.limits, self.d = layer, limits, layer.d
         self.signs = np.full(len(layer.real), -1.0)
         self.signs[positives] = 1.0
-        columns = np.abs(layer.directions).max(axis=0)
+        columns = self._largest_of_columns()
         self.size = np.ldexp(1.0, np.where(columns > 0, np.frexp(columns)[1], 0).astype(np.int32))
+        self.low, self.high = sides.low * self.size, sides.high * self.size
         self.places, self.first_basis = np.zeros(0, dtype=np.int64), basis
         none = Pairs.of(np.zeros(0))
         self.A, self.beta, self.norms = Pairs.of(np.zeros((0, layer.d))), none, none
         self.best, self.point, self.objective = -np.inf, none, np.inf
         self.at_the_end = False  # after `run`: whether it ended at the optimum, so that another start cannot help
         self._add(first if len(first) else np.arange(min(len(layer.real), layer.d + 1)))
+
+    def _largest_of_columns(self) -> np.ndarray:
+        """The largest number of each column of the scaled weights, about."""
+        return np.asarray(np.abs(self.layer.directions).max(axis=0))
+
+    def _margins(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(margins of all labels at the input u in box units, how far rounding may be off)."""
+        layer = self.layer
+        shifts = layer.shifts / self.limits.box
+        margins = self.signs * (layer.directions @ u + shifts)
+        error = 4 * (layer.d + 16) * 2.0**-53 * (np.abs(layer.directions) @ np.abs(u) + np.abs(shifts))
+        return margins, error
 
     def _rows_of(self, places: np.ndarray) -> tuple[Pairs, Pairs, Pairs]:
         """(scaled rows, shifts, norms) of some labels."""
@@ -84,7 +102,7 @@ class SharpSearch:
 
     def _start(self) -> None:
         """Begin with one row of weight 1, and |row_j| on every coordinate."""
-        d = self.layer.d
+        d = self.d
         slot = int(np.argmin(self.beta.high))
         row = self.A[slot]
         signs = np.where(row.high >= 0, -1.0, 1.0)
@@ -96,7 +114,8 @@ class SharpSearch:
         self.columns = Pairs.of(np.zeros((d + 1, d + 1)))  # the columns of the basis, one per row
         self.columns.high[np.arange(d), np.arange(d)] = signs
         self.columns[d] = self._column(slot)
-        self.cost = Pairs(np.append(self.size, self.beta.high[slot]), np.append(np.zeros(d), self.beta.low[slot]))
+        costs = np.where(signs < 0, self.high, self.low)
+        self.cost = Pairs(np.append(costs, self.beta.high[slot]), np.append(np.zeros(d), self.beta.low[slot]))
 
     def _start_at(self, basis: np.ndarray) -> bool:
         """Begin at the basis of an earlier search, its inverse sharpened by Newton steps; False if that fails."""
@@ -120,7 +139,7 @@ class SharpSearch:
         self.inverse, self.columns, self.basis = inverse, columns, basis.copy()
         slots = np.where(is_row, basis, 0)
         high, low = self.beta.high[slots], self.beta.low[slots]
-        high[~is_row], low[~is_row] = self.size[coordinates], 0.0
+        high[~is_row], low[~is_row] = self.low[coordinates], 0.0
         self.cost = Pairs(high, low)
         return self._repair()
 
@@ -132,17 +151,23 @@ class SharpSearch:
             flipped = np.flatnonzero(negative & (self.basis < 0))  # p_j instead of q_j, or the other way round
             for sides in (self.inverse, self.columns, self.weights):
                 sides[flipped] = -sides[flipped]
+            self._swap_costs(flipped)
             places = np.flatnonzero(negative & (self.basis >= 0))
             if not len(places):
                 return True
-            free = np.setdiff1d(np.arange(self.layer.d), -self.basis[self.basis < 0] - 1)
+            free = np.setdiff1d(np.arange(self.d), -self.basis[self.basis < 0] - 1)
             if not len(free):
                 return False
             j = int(free[np.argmax(np.abs(self.inverse.high[places[0], free]))])
             column = Pairs.of(np.zeros(len(self.basis)))
             column.high[j] = 1.0
-            self._replace(int(places[0]), self.inverse[:, j].copy(), column, -(j + 1), Pairs.of(self.size[j]))
+            self._replace(int(places[0]), self.inverse[:, j].copy(), column, -(j + 1), Pairs.of(self.low[j]))
         return False
+
+    def _swap_costs(self, places: np.ndarray) -> None:
+        """Make p_j of q_j, or the other way round, in the costs of some places of the basis."""
+        coordinates = -self.basis[places] - 1
+        self.cost.high[places] = self.low[coordinates] + self.high[coordinates] - self.cost.high[places]
 
     def _column(self, slot: int) -> Pairs:
         """The column of a working row: its weights, then a 1."""
@@ -162,7 +187,7 @@ class SharpSearch:
     def _descend(self) -> bool:
         """Pivot until the working rows leave nothing to gain. Returns False if that is not reached, or not needed."""
         stalled, last = 0, np.inf
-        for _ in range(MOST_PIVOTS * (self.layer.d + 1)):
+        for _ in range(MOST_PIVOTS * (self.d + 1)):
             self._price()
             if self.objective < self.limits.none:
                 return False
@@ -179,10 +204,10 @@ class SharpSearch:
         """(number of the row, or of the coordinate after them, that enters; its slope); -1 where none gains."""
         x = np.abs(self.x.high)
         gains = self.A.high @ self.x.high + self.beta.high - self.t.high
-        slack = self.size - x
+        slack = np.minimum(self.high - self.x.high, self.low + self.x.high)
         reach = self.reach @ x + np.abs(self.beta.high) + abs(float(self.t.high))
         gains[self.basis[self.basis >= 0]] = slack[-self.basis[self.basis < 0] - 1] = np.inf
-        error = 4 * (self.layer.d + 16) * 2.0**-53 * reach
+        error = 4 * (self.d + 16) * 2.0**-53 * reach
         near = np.flatnonzero(gains < error)  # float64 sees a gain, or cannot decide
         gains[near] = (times(self.A[near], self.x) + self.beta[near] - self.t[None]).high
         slopes = np.concatenate([gains, slack])
@@ -195,13 +220,15 @@ class SharpSearch:
 
     def _pivot(self, entering: int, slope: float) -> bool:
         """Bring a working row, or a coordinate, into the basis. Returns False if nothing can leave it."""
-        n_rows, d = len(self.places), self.layer.d
+        n_rows, d = len(self.places), self.d
         if entering < n_rows:
             column, name, cost = self._column(entering), entering, self.beta[entering]
         else:
             j = entering - n_rows
-            column, name, cost = Pairs.of(np.zeros(d + 1)), -(j + 1), Pairs.of(self.size[j])
-            column.high[j] = -1.0 if self.x.high[j] > 0 else 1.0
+            upwards = self.high[j] - self.x.high[j] < self.low[j] + self.x.high[j]
+            column, name = Pairs.of(np.zeros(d + 1)), -(j + 1)
+            cost = Pairs.of(self.high[j] if upwards else self.low[j])
+            column.high[j] = -1.0 if upwards else 1.0
         change = times(self.inverse, column)
         places = np.flatnonzero(change.high > NO_PIVOT * np.abs(change.high).max())
         ratios = self.weights[places] / change[places]
@@ -209,10 +236,12 @@ class SharpSearch:
         leaving = -1
         for place in places[np.lexsort((-change.high[places], ratios.low, ratios.high))].tolist():
             coordinate = -self.basis[place] - 1
-            if coordinate < 0 or slope + 2 * self.size[coordinate] * change.high[place] >= 0:
+            width = self.low[coordinate] + self.high[coordinate] if coordinate >= 0 else 0.0
+            if coordinate < 0 or slope + width * change.high[place] >= 0:
                 leaving = place
                 break
-            slope += 2 * float(self.size[coordinate] * change.high[place])  # v_j passes through 0
+            slope += float(width * change.high[place])  # v_j passes through 0
+            self._swap_costs(np.array([place]))
             for flipped in (self.inverse, self.columns, change):
                 flipped[place] = -flipped[place]
         if leaving < 0:
@@ -231,13 +260,11 @@ class SharpSearch:
 
     def _look(self) -> bool:
         """Score all labels, keep the point if it is the best, add rows that were missed. Returns whether to go on."""
-        layer, t = self.layer, float(self.t.high)
-        outside = np.abs(self.x.high) > self.size
-        x = Pairs(np.where(outside, np.sign(self.x.high) * self.size, self.x.high), np.where(outside, 0, self.x.low))
-        u = x.high / self.size
-        shifts = layer.shifts / self.limits.box
-        margins = self.signs * (layer.directions @ u + shifts)
-        error = 4 * (layer.d + 16) * 2.0**-53 * (np.abs(layer.directions) @ np.abs(u) + np.abs(shifts))
+        t = float(self.t.high)
+        outside = (self.x.high > self.high) | (self.x.high < -self.low)
+        nearest = np.clip(self.x.high, -self.low, self.high)
+        x = Pairs(np.where(outside, nearest, self.x.high), np.where(outside, 0, self.x.low))
+        margins, error = self._margins(x.high / self.size)
         open_ones = np.flatnonzero(margins - error <= t + CLOSE * abs(t))
         if len(open_ones):
             A, beta, _ = self._rows_of(open_ones)
@@ -253,7 +280,7 @@ class SharpSearch:
         if not new.any():
             return False
         missed, by = open_ones[new], np.argsort(exact[new], kind="stable")
-        self._add(np.sort(missed[by[: rows_per_round(layer.d)]]))
+        self._add(np.sort(missed[by[: rows_per_round(self.d)]]))
         return True
 
     def _found(self) -> Found:
@@ -267,5 +294,49 @@ class SharpSearch:
         point, tail = None, None
         if self.best > 0:
             whole = self.point.scaled(1 / self.size)
-            point, tail = whole.high, whole.low
+            point, tail = self._input_of(whole.high), self._input_of(whole.low)
         return Found(point, labels[order].astype(np.int32), multipliers.high, tail, multipliers.low)
+
+    def _input_of(self, x: np.ndarray) -> np.ndarray:
+        """The input that x stands for."""
+        return x
+
+
+class SharpSeparation(SharpSearch):
+    """The same for modes topk and argmax: rows of a `LiftedLayer`, moved by `centre`, with a threshold."""
+
+    layer: LiftedLayer
+
+    def __init__(self, rows: LiftedRows, limits: Limits, first: np.ndarray, basis: np.ndarray | None):
+        self.centre = rows.centre
+        super().__init__(rows.lifted, rows.positives, limits, rows.sides, first, basis)
+
+    def _largest_of_columns(self) -> np.ndarray:
+        largest = np.zeros(self.d)
+        for _, block in self.layer.rows.blocks():
+            np.maximum(largest[:-1], np.abs(block - self.centre).max(axis=0), out=largest[:-1])
+        largest /= self.layer.largest
+        largest[-1] = 0.5  # so that the threshold is not scaled
+        return largest
+
+    def _margins(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        layer = self.layer
+        shifts = layer.shifts / self.limits.box
+        scores = layer.scores(u[None])[0] - (self.centre @ u[:-1] / layer.largest + u[-1]) + shifts
+        reach = 3 * np.abs(u[:-1]).sum() + np.abs(u[-1]) + np.abs(shifts)
+        return self.signs * scores, 4 * (self.d + 16) * 2.0**-53 * reach
+
+    def _rows_of(self, places: np.ndarray) -> tuple[Pairs, Pairs, Pairs]:
+        layer, n = self.layer, len(places)
+        signs = self.signs[places]
+        moved = Pairs.of(layer.weights_of(places)) - Pairs.of(np.broadcast_to(self.centre, (n, self.d - 1)).copy())
+        moved = moved / Pairs.of(np.full((n, 1), layer.largest))
+        A = Pairs(np.column_stack([moved.high, np.full(n, -1.0)]), np.column_stack([moved.low, np.zeros(n)])).scaled(
+            signs[:, None] / self.size
+        )
+        bias = np.zeros(n) if layer.bias is None else layer.bias[places]
+        scale = Pairs.of(np.full(n, layer.largest)) * Pairs.of(np.full(n, self.limits.box))
+        return A, (Pairs.of(bias) / scale).scaled(signs), Pairs.of(np.ones(n))
+
+    def _input_of(self, x: np.ndarray) -> np.ndarray:
+        return x[:-1]

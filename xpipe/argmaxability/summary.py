@@ -6,6 +6,7 @@ Holds no printing.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,7 +20,7 @@ PERCENTILES = (5, 50, 95)
 class Line:
     """Counts of the sets whose number of active labels is in one class, such as "3-5".
 
-    radii: percentiles of the lower bounds of the argmaxable sets; None where there are none.
+    radii: percentiles of the finite lower bounds of the argmaxable sets; None where there are none.
     """
 
     labels: str
@@ -49,7 +50,7 @@ def summarise(verdicts: Verdicts, sizes: np.ndarray) -> list[Line]:
 def _line(name: str, verdicts: Verdicts, chosen: np.ndarray) -> Line:
     """The line of the chosen sets."""
     codes, lower = verdicts.codes[chosen], verdicts.radius_lower[chosen]
-    known = lower[codes == ARGMAXABLE]
+    known = lower[(codes == ARGMAXABLE) & np.isfinite(lower)]  # infinite: sets that every input gives
     radii = tuple(float(value) for value in np.percentile(known, PERCENTILES)) if len(known) else None
     yes = verdicts.one_argmaxable[chosen] == "yes"
     bounds_only = (codes != UNARGMAXABLE) & ~verdicts.exact[chosen]
@@ -62,6 +63,18 @@ def _line(name: str, verdicts: Verdicts, chosen: np.ndarray) -> Line:
         bounds_only=int(bounds_only.sum()),
         radii=radii,
     )
+
+
+def in_the_way(conflicts: Sequence[tuple[np.ndarray, int]]) -> list[tuple[int, int]]:
+    """(label, number of impossible rows that it is in the way of), the most first.
+
+    conflicts: for each impossible set, the labels that it can never all be ahead of, and how many rows have the set.
+    """
+    counts: dict[int, int] = {}
+    for labels, rows in conflicts:
+        for label in labels.tolist():
+            counts[label] = counts.get(label, 0) + rows
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
 def worst_sets(verdicts: Verdicts, indptr: np.ndarray, indices: np.ndarray, most: int) -> list[tuple[int, int]]:

@@ -5,7 +5,8 @@ Judges no certificate: `certificate.check` finds numbers that contradict each ot
     set int64, labels list<int32>, status, radius_lower, radius_upper, exact bool, point list<double>, point_tail,
     multiplier_labels list<int32>, multipliers list<double>, multiplier_tails
 
-Tables of format 1 have no `exact` and no tails.
+Tables of format 1 have no `exact` and no tails. Tables of format 3 name their mode and inputs in the schema; those of
+formats 1 and 2 are of mode sign and inputs of any sign.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from xpipe.argmaxability.limits import are_limits
-from xpipe.errors import DataError
+from xpipe.argmaxability.modes import Question, is_question, make_question
+from xpipe.argmaxability.options import INPUTS, MODE, Inputs, Mode
+from xpipe.errors import DataError, printable
 from xpipe.ground.sparse_rows import row_pointers
 
 FORMAT = "2"
-FORMATS = ("1", FORMAT)
+OTHER_QUESTIONS = "3"  # format 2 with `mode` and `inputs` in the schema: older readers would take them for signs
+FORMATS = ("1", FORMAT, OTHER_QUESTIONS)
 FIX = "give a file written by `xpipe verify`"
 MOST_INPUTS = 1 << 24
 MOST_POINTS = 1 << 33  # numbers in the points of one table, null rows included: 64 GB
@@ -47,7 +51,7 @@ def lists(
 
 def columns_of(table: pa.Table, statuses: list[str]) -> dict[str, Any]:
     """Arrays by the names of the fields of `Verdicts`. Raises DataError for a table that lacks some."""
-    eps, box, d = _limits_of(table)
+    eps, box, d, question = _limits_of(table)
     n_sets = table.num_rows
     if n_sets * d > MOST_POINTS:
         raise _other(f"{n_sets:,} sets of {d:,} inputs each")
@@ -71,7 +75,16 @@ def columns_of(table: pa.Table, statuses: list[str]) -> dict[str, Any]:
         "box": box,
         "point_tails": _point_tails(table, d),
         "multiplier_tails": _multiplier_tails(table, lengths),
+        "mode": question.mode,
+        "inputs": question.inputs,
     }
+
+
+def question_of(mode: Mode, inputs: Inputs) -> dict[str, str]:
+    """What the schema says of the question; nothing for the usual one."""
+    if (mode, inputs) == (MODE, INPUTS):
+        return {}
+    return {"xpipe.verdicts": OTHER_QUESTIONS, "mode": mode, "inputs": inputs}
 
 
 def claimed_exact(table: pa.Table) -> np.ndarray | None:
@@ -84,8 +97,8 @@ def _other(why: str) -> DataError:
     return DataError("this table does not hold verdicts", why=why, fix=FIX)
 
 
-def _limits_of(table: pa.Table) -> tuple[float, float, int]:
-    """(eps, box, d) from the schema."""
+def _limits_of(table: pa.Table) -> tuple[float, float, int, Question]:
+    """(eps, box, d, question) from the schema."""
     meta = {key.decode("utf-8", "replace"): value for key, value in (table.schema.metadata or {}).items()}
     if meta.get("xpipe.verdicts", b"").decode("utf-8", "replace") not in FORMATS:
         raise _other("its schema does not say so")
@@ -96,7 +109,12 @@ def _limits_of(table: pa.Table) -> tuple[float, float, int]:
         raise _other("its schema lacks numbers for eps, box and d") from error
     if not are_limits(eps, box) or not 0 <= d <= MOST_INPUTS:
         raise _other(f"eps={eps}, box={box} and d={d} are no numbers that `xpipe verify` takes")
-    return eps, box, d
+    if meta["xpipe.verdicts"].decode() != OTHER_QUESTIONS:
+        return eps, box, d, Question()
+    mode, inputs = (meta.get(name, b"")[:20].decode("utf-8", "replace") for name in ("mode", "inputs"))
+    if not is_question(mode, inputs):
+        raise _other(f"mode={printable(mode)} and inputs={printable(inputs)} are none that `xpipe verify` takes")
+    return eps, box, d, make_question(mode, inputs)
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:

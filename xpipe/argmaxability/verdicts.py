@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xpipe.argmaxability import verdict_table
+from xpipe.argmaxability.modes import Question
+from xpipe.argmaxability.options import INPUTS, MODE, Inputs, Mode
 from xpipe.errors import DataError
 from xpipe.formats.parquet_files import read_columns
 from xpipe.ground import files
@@ -55,6 +57,11 @@ class Verdicts:
         None where all are 0.
     multiplier_tails : ndarray of float64, shape (n_multipliers,), or None
         None where all are 0.
+    mode : {"sign", "topk", "argmax"}
+        What a set must be: the labels with scores above 0, the highest scores, or the highest score. `modes` says what
+        a radius is in each.
+    inputs : {"any", "nonnegative"}
+        Inputs are looked for in [-box, box]^d, or in [0, box]^d.
 
     Examples
     --------
@@ -80,9 +87,16 @@ class Verdicts:
     box: float
     point_tails: np.ndarray | None = None
     multiplier_tails: np.ndarray | None = None
+    mode: Mode = MODE
+    inputs: Inputs = INPUTS
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    @property
+    def question(self) -> Question:
+        """What was asked of every set."""
+        return Question(self.mode, self.inputs)
 
     @property
     def status(self) -> np.ndarray:
@@ -142,7 +156,7 @@ class Verdicts:
 
     @staticmethod
     def concatenate(parts: Sequence[Verdicts]) -> Verdicts:
-        """Verdicts on the sets of all parts, one part after the other; all of one layer, eps and box."""
+        """Verdicts on the sets of all parts, one part after the other; all of one layer, question, eps and box."""
         lengths = np.concatenate([np.diff(part.multiplier_ptr) for part in parts])
         columns = {
             name: np.concatenate([getattr(part, name) for part in parts])
@@ -155,13 +169,15 @@ class Verdicts:
             box=parts[0].box,
             point_tails=_joined_tails([(part.point_tails, part.points) for part in parts]),
             multiplier_tails=_joined_tails([(part.multiplier_tails, part.multipliers) for part in parts]),
+            mode=parts[0].mode,
+            inputs=parts[0].inputs,
         )
 
     def to_table(self, indptr: np.ndarray, indices: np.ndarray, first: int = 0) -> pa.Table:
         """An Arrow table with one row per set and the columns of `verdict_table`.
 
         indptr, indices: the label sets; first: the number of the first one. Points that are unknown are null, tails of
-        0 are null; eps, box and d are in the schema.
+        0 are null; eps, box and d are in the schema, and mode and inputs where they are not the usual ones.
         """
         known = ~np.isnan(self.points[:, 0])
         tails = self.point_tails if self.point_tails is not None else np.broadcast_to(0.0, self.points.shape)
@@ -188,7 +204,7 @@ class Verdicts:
             "eps": repr(float(self.eps)),
             "box": repr(float(self.box)),
             "d": str(self.points.shape[1]),
-        }
+        } | verdict_table.question_of(self.mode, self.inputs)
         return pa.table(columns).replace_schema_metadata(meta)
 
     @staticmethod

@@ -12,23 +12,30 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.argmaxability.block import Block, one_blas_thread
+from xpipe.argmaxability.lifted import LiftedLayer, prepare_rows
 from xpipe.argmaxability.limits import Limits, make_limits
-from xpipe.argmaxability.options import BOX, EPS, RADIUS, Radius
+from xpipe.argmaxability.modes import make_question, refuse_other_sizes, sets_asked
+from xpipe.argmaxability.options import BOX, EPS, INPUTS, MODE, RADIUS, Inputs, Mode, Radius
 from xpipe.argmaxability.output_layer import OutputLayer, prepare_layer
+from xpipe.argmaxability.separation_block import SeparationBlock
 from xpipe.argmaxability.sets import check_sets, distinct_sets
+from xpipe.argmaxability.stored_rows import StoredRows
 from xpipe.argmaxability.verdicts import Verdicts
 from xpipe.errors import ConfigError
 from xpipe.ground.backend import Backend
 from xpipe.ground.machine import usable_cores
 
 SETS_PER_BLOCK = 32  # label sets solved together; the same for any number of workers
+SETS_PER_LIFTED_BLOCK = 128  # the same in modes topk and argmax, whose weights may be many: fewer passes over them
 
 
 def verify(
-    W: np.ndarray,
-    Y: sp.spmatrix,
+    W: np.ndarray | StoredRows,
+    Y: sp.spmatrix | None = None,
     bias: np.ndarray | None = None,
     *,
+    mode: Mode = MODE,
+    inputs: Inputs = INPUTS,
     box: float = BOX,
     eps: float = EPS,
     radius: Radius = RADIUS,
@@ -36,20 +43,28 @@ def verify(
     backend: Backend | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Verdicts:
-    """Decide for every label set whether an output layer can predict it, with certificates.
+    """Decide for every label set whether an output layer or an index can give it, with certificates.
 
-    A set is predicted by an input whose scores W x + bias are above 0 for its labels and below 0 for all others. It is
-    argmaxable when such inputs within [-box, box]^d fill a ball of radius above `eps`, and unargmaxable when its radius
-    is proved to be below `eps`.
+    In mode sign, a set is given by an input whose scores W x + bias are above 0 for its labels and below 0 for all
+    others; in mode topk by one that scores all its labels above all others. It is argmaxable when such inputs within
+    [-box, box]^d fill a ball of radius above `eps`, and unargmaxable when its radius is proved to be below `eps`.
+    `modes` defines the radius of each mode.
 
     Parameters
     ----------
     W : array_like of float, shape (n_labels, d)
-        The weights, one row per label.
-    Y : scipy sparse matrix, shape (n_sets, n_labels)
-        One label set per row; entries that are not 0 are its labels. Equal sets are solved once.
+        The weights, one row per label: of an output layer, or the rows of an index. In modes topk and argmax they may
+        be float16 or float32, or a `StoredRows` of any of these and bfloat16, and a memory map: no copy is made.
+    Y : scipy sparse matrix, shape (n_sets, n_labels), optional
+        One label set per row; entries that are not 0 are its labels. Equal sets are solved once. May be left out in
+        mode argmax: every label is asked about.
     bias : array_like of float, shape (n_labels,), optional
         The biases, where the layer has them.
+    mode : {"sign", "topk", "argmax"}, default "sign"
+        "sign": scores above 0 for the labels of the set, below 0 for all others (sigmoid layers). "topk": the labels
+        of the set score above all others (softmax layers, retrieval). "argmax": the same for sets of one label.
+    inputs : {"any", "nonnegative"}, default "any"
+        "nonnegative": inputs are looked for in [0, box]^d, as behind a ReLU.
     box : float, default 1e4
         Inputs are looked for in [-box, box]^d.
     eps : float, default 1e-8
@@ -88,13 +103,21 @@ def verify(
     >>> Y = sp.csr_matrix([[1, 0], [1, 1]])
     >>> verify(W, Y).status.tolist()
     ['argmaxable', 'unargmaxable']
+
+    Row 1 lies between the others, so it never has the highest score:
+
+    >>> verify(np.array([[1.0], [0.5], [-1.0]]), mode="argmax").status.tolist()
+    ['argmaxable', 'unargmaxable', 'argmaxable']
     """
-    layer = prepare_layer(W, bias)
-    sets, member = distinct_sets(Y, layer.n_labels)
+    question = make_question(mode, inputs)
+    layer = prepare_layer(W, bias) if question.of_signs else prepare_rows(W, bias)
+    sets, member = distinct_sets(sets_asked(Y, layer.n_labels, mode), layer.n_labels)
     return verify_chunk(
         layer,
         sets,
         radius,
+        mode=mode,
+        inputs=inputs,
         eps=eps,
         box=box,
         threads=usable_cores() if threads is None else threads,
@@ -104,10 +127,12 @@ def verify(
 
 
 def verify_chunk(
-    layer: OutputLayer,
+    layer: OutputLayer | LiftedLayer,
     sets: sp.csr_matrix,
     radius: Radius = RADIUS,
     *,
+    mode: Mode = MODE,
+    inputs: Inputs = INPUTS,
     eps: float = EPS,
     box: float = BOX,
     threads: int = 1,
@@ -117,15 +142,15 @@ def verify_chunk(
     """Decide for label sets that are distinct already; for callers that spread sets over processes.
 
     The verdict on a set depends on the sets of its own block alone. So a chunk of whole blocks (SETS_PER_BLOCK sets
-    each) gives the same bytes as a run over all sets.
+    each, in other modes than sign SETS_PER_LIFTED_BLOCK) gives the same bytes as a run over all sets.
 
     Parameters
     ----------
-    layer : OutputLayer
-        From `prepare_layer`.
+    layer : OutputLayer or LiftedLayer
+        From `prepare_layer`; in modes topk and argmax from `prepare_rows`.
     sets : scipy.sparse.csr_matrix, shape (n_sets, n_labels)
         Some rows of what `distinct_sets` gives.
-    radius, eps, box, threads, backend, progress
+    radius, mode, inputs, eps, box, threads, backend, progress
         As in `verify`; here the default is one thread.
 
     Returns
@@ -149,30 +174,49 @@ def verify_chunk(
     >>> verify_chunk(layer, sets).take(member).status.tolist()
     ['argmaxable', 'unargmaxable', 'argmaxable']
     """
-    limits = make_limits(eps, box, radius)
+    question = make_question(mode, inputs)
+    limits = make_limits(eps, box, radius, inputs)
+    if isinstance(layer, LiftedLayer) == question.of_signs:
+        raise ConfigError(f"this layer was not prepared for mode {mode}", fix="prepare_layer: sign; prepare_rows: else")
     if threads < 1:
         raise ConfigError(f"`threads` must be at least 1, got {threads}", fix="leave it out: one per usable core")
     indptr, indices = check_sets(sets, layer.n_labels)
+    refuse_other_sizes(indptr, mode)
     hints = _find_hints(layer, indptr, indices, limits, backend)
 
+    together = sets_per_block(mode)
+
     def work(start: int) -> Verdicts:
-        pointer = indptr[start : start + SETS_PER_BLOCK + 1]
+        pointer = indptr[start : start + together + 1]
         own = indices[pointer[0] : pointer[-1]]
-        hint = None if hints is None else hints[start : start + SETS_PER_BLOCK]
-        verdicts = Block(layer, pointer - pointer[0], own, limits, hint).verify()
+        hint = None if hints is None else hints[start : start + together]
+        if isinstance(layer, LiftedLayer):
+            block: Block = SeparationBlock(layer, pointer - pointer[0], own, limits, mode)
+        else:
+            block = Block(layer, pointer - pointer[0], own, limits, hint)
+        verdicts = block.verify()
         if progress is not None:
             progress(len(verdicts))
         return verdicts
 
     with one_blas_thread(), ThreadPoolExecutor(threads, thread_name_prefix="xpipe-verify") as pool:
-        return Verdicts.concatenate(list(pool.map(work, range(0, max(len(indptr) - 1, 1), SETS_PER_BLOCK))))
+        return Verdicts.concatenate(list(pool.map(work, range(0, max(len(indptr) - 1, 1), together))))
+
+
+def sets_per_block(mode: Mode) -> int:
+    """How many sets are solved together: chunks of sets must be multiples of it."""
+    return SETS_PER_BLOCK if mode == "sign" else SETS_PER_LIFTED_BLOCK
 
 
 def _find_hints(
-    layer: OutputLayer, indptr: np.ndarray, indices: np.ndarray, limits: Limits, backend: Backend | None
+    layer: OutputLayer | LiftedLayer,
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    limits: Limits,
+    backend: Backend | None,
 ) -> np.ndarray | None:
     """Points from the GPU. None without a GPU, and where points cannot settle anything: exact radii, biases."""
-    if backend is None or backend.name != "gpu":
+    if backend is None or backend.name != "gpu" or isinstance(layer, LiftedLayer) or limits.nonnegative:
         return None
     if limits.exact or layer.bias is not None or len(layer.real) < len(layer.W):
         return None

@@ -9,16 +9,28 @@ import os
 from typing import IO
 
 import numpy as np
+from typing_extensions import TypedDict
 
+from xpipe.argmaxability.stored_rows import StoredRows, stored_rows
 from xpipe.errors import ConfigError, DataError, printable
 from xpipe.ground import files
+from xpipe.ground.checked_json import parse_json
 from xpipe.ground.close_match import did_you_mean
-from xpipe.ground.npy_header import check_npz, read_npy
+from xpipe.ground.npy_header import check_npy, check_npz, read_npy
 from xpipe.ground.safetensors_header import Header, TensorPlace, read_header
 
+INDEX = ".safetensors.index.json"  # of a model in several files
 KINDS = (".npy", ".npz", ".safetensors")
 # numpy has no type for BF16: its two bytes are the upper half of a float32
 TENSOR_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4"}
+
+
+class ShardIndex(TypedDict):
+    """The index of a model in several files: the file of each array."""
+
+    weight_map: dict[str, str]
+
+
 NAMED = 10  # arrays listed in a message
 LONGEST_NAME = 80
 
@@ -90,6 +102,83 @@ def read_weights(path: str, key: str | None = None) -> np.ndarray:
     ) as error:  # zip, zlib and numpy raise many kinds; a declared size that is too large raises MemoryError
         why = str(error)[:300] or type(error).__name__
         raise DataError(f"this is not a readable {kind} file", where=path, why=why, fix="write it again") from error
+
+
+def open_rows(path: str, key: str | None = None) -> StoredRows:
+    """Map rows of weights from a file as they are stored: no number is copied.
+
+    Parameters
+    ----------
+    path : str
+        A local `.npy` or `.safetensors` file, or the `.safetensors.index.json` of a model in several files, which must
+        be in the folder of the index. Arrays of `.npz` files, and of files elsewhere, are read into memory.
+    key : str, optional
+        The name of the array; not needed where the file holds only one.
+
+    Returns
+    -------
+    StoredRows
+        What `verify` takes in modes topk and argmax.
+
+    Raises
+    ------
+    ConfigError
+        If there is no array of that name, or a name is needed.
+    DataError
+        If the file is missing, damaged or of another kind, or the array is no matrix of finite numbers.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from xpipe.argmaxability import open_rows
+    >>> path = os.path.join(tempfile.mkdtemp(), "docs.npy")
+    >>> np.save(path, np.ones((3, 2), dtype=np.float16))
+    >>> rows = open_rows(path)
+    >>> rows.shape, rows.dtype
+    ((3, 2), 'float16')
+    """
+    path = os.fspath(path)
+    if path.endswith(INDEX):
+        path = shard_of(path, key)
+    kind = _kind(path)
+    if not files.is_local(path) or kind == ".npz":
+        return stored_rows(read_weights(path, key))
+    if kind == ".npy":
+        if key is not None:
+            raise ConfigError("a .npy file holds one array without a name", where=path, fix="leave the key out")
+        header = check_npy(path)
+        if len(header.shape) == 2 and header.dtype.kind == "f":
+            return stored_rows(StoredRows(np.load(files.local(path), mmap_mode="r", allow_pickle=False)))
+        return stored_rows(read_npy(path))
+    tensors = _header(path).tensors
+    place = tensors[choose_array(path, key, {name: tensor.shape for name, tensor in tensors.items()})]
+    if len(place.shape) != 2 or place.dtype not in TENSOR_TYPES or not place.dtype.endswith(("F16", "F32", "F64")):
+        return stored_rows(read_weights(path, key))
+    dtype = np.dtype(TENSOR_TYPES[place.dtype])
+    mapped = np.memmap(files.local(path), dtype, mode="r", offset=place.begin, shape=place.shape)
+    return stored_rows(StoredRows(mapped, bfloat=place.dtype == "BF16"))
+
+
+def shard_of(index: str, key: str | None) -> str:
+    """The file that holds an array, by the index of a model in several files."""
+    if not files.exists(index):
+        raise DataError("there is no such file", where=index)
+    content = parse_json(files.read_bytes(index), ShardIndex, where=index)
+    names = content["weight_map"]
+    if key is None or key not in names:
+        hint = did_you_mean(key or "", names, shown=lambda name: repr(printable(name, LONGEST_NAME)))
+        what = "the model holds several arrays" if key is None else f"no array {printable(key, LONGEST_NAME)!r}"
+        raise ConfigError(what, where=index, fix=hint or "say which: --key NAME")
+    shard = names[key]
+    if os.path.basename(shard) != shard or not shard.endswith(".safetensors"):
+        raise DataError(
+            "the index names a place outside its folder",
+            where=index,
+            why=printable(shard, LONGEST_NAME),
+            fix="put all files of the model into one folder",
+        )
+    return files.join(files.parent(index), shard)
 
 
 def _kind(path: str) -> str:

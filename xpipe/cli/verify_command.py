@@ -13,7 +13,7 @@ import numpy as np
 
 from xpipe.argmaxability.explanation import explain
 from xpipe.argmaxability.layer_files import read_layer
-from xpipe.argmaxability.options import NO_BIAS, Radius
+from xpipe.argmaxability.options import INPUTS, NO_BIAS, Inputs, Radius
 from xpipe.argmaxability.sets import check_sets, distinct_sets
 from xpipe.argmaxability.summary import summarise, worst_sets
 from xpipe.argmaxability.verdicts import UNARGMAXABLE, write_verdicts
@@ -39,6 +39,7 @@ def verify_files(
     n_explained: int,
     progress: Progress,
     no_bias: bool = False,
+    inputs: Inputs = INPUTS,
     **reading: Any,
 ) -> tuple[Callable[[], None], bool]:
     """Verify label sets, and write the verdicts to `out`.
@@ -48,7 +49,7 @@ def verify_files(
     """
     from xpipe.formats import read_labels, read_names
 
-    _check_options(out, no_bias, bias, bias_key)
+    check_options(out, no_bias, bias, bias_key)
     W, shift, told = read_layer(weights, key, NO_BIAS if no_bias else bias, bias_key)
     named = read_names(names, count=len(W)).names if names else None
     Y = read_labels(sets, **reading)
@@ -58,7 +59,9 @@ def verify_files(
     n_distinct = distinct_sets(Y, len(W))[0].shape[0]
     bar = progress.stage("verify", total=n_distinct, unit="sets")
     started = time.perf_counter()
-    verdicts = verify(W, Y, shift, box=box, eps=eps, radius=radius, threads=threads, progress=bar.advance)
+    verdicts = verify(
+        W, Y, shift, inputs=inputs, box=box, eps=eps, radius=radius, threads=threads, progress=bar.advance
+    )
     seconds = time.perf_counter() - started
     bar.done()
     write_verdicts(out, verdicts, indptr, indices)
@@ -78,7 +81,7 @@ def verify_files(
     return show, bool(verdicts.argmaxable.all())
 
 
-def _check_options(out: str, no_bias: bool, bias: str | None, bias_key: str | None) -> None:
+def check_options(out: str, no_bias: bool, bias: str | None, bias_key: str | None) -> None:
     """Raise ConfigError for options that cannot be right, before anything is read."""
     if not out.endswith(".parquet"):
         raise ConfigError(f"verdicts are written as Parquet, not to {out!r}", fix="--out verdicts.parquet")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from rich.text import Text
 
 from xpipe.argmaxability.explanation import Explanation
@@ -20,14 +22,25 @@ def show_sentence(sentence: str) -> None:
 
 
 def show_verdicts(
-    lines: list[Line], eps: float, n_distinct: int, seconds: float, out: str, *, exact: bool = False
+    lines: list[Line],
+    eps: float,
+    n_distinct: int,
+    seconds: float,
+    out: str,
+    *,
+    exact: bool = False,
+    noun: str = "label",
 ) -> None:
-    """Print the table of verdicts. exact: exact radii were asked for, so the table also counts those not reached."""
+    """Print the table of verdicts. exact: exact radii were asked for, so the table also counts those not reached.
+
+    noun: what a row of the weights is called.
+    """
     console = new_console()
     radius = [f"radius p{percent}" for percent in PERCENTILES]
     above, one = f"radius > {eps:g}", "radius >= 1"
-    numbers = ("label sets", above, one, "undecided", *(["bounds only"] * exact), *radius)
-    table = new_table("active labels", *numbers, numbers=numbers, title="argmaxable label sets")
+    active = "active labels" if noun == "label" else f"{noun}s"
+    numbers = (f"{noun} sets", above, one, "undecided", *(["bounds only"] * exact), *radius)
+    table = new_table(active, *numbers, numbers=numbers, title=f"argmaxable {noun} sets")
     for line in lines:
         if line.labels == "all":
             table.add_section()
@@ -76,15 +89,61 @@ def _share(count: int, total: int) -> str:
     return f"{count:,} ({count / total:.1%})" if total else "0"
 
 
-def show_conflicts(conflicts: list[tuple[int, int, int, Explanation]], more: int) -> None:
+def show_answers(
+    noun: str,
+    n_rows: int,
+    impossible: np.ndarray,
+    largest: int,
+    shape: tuple[int, int] | None,
+    in_the_way: list[tuple[str, int]],
+    queries: Sequence[str] | None,
+    names: Sequence[str] | None,
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    shown: int = 8,
+) -> None:
+    """Print what an index or a language model can never give, and what it would take.
+
+    impossible: rows that are. largest: labels of the largest set. shape: of the weights; None: the sizes that
+    would do are not known. in_the_way: names of labels,
+    with the number of impossible rows that they are in the way of.
+    """
+    asked = "queries" if queries else f"{noun}s" if largest == 1 else "sets"
+    show_sentence(f"{len(impossible):,} of {n_rows:,} {asked} can never be answered by any input" if queries else
+                  f"{len(impossible):,} of {n_rows:,} {asked} can never be on top")  # fmt: skip
+    if not len(impossible):
+        return
+
+    def called(row: int) -> str:
+        own = [names[label] if names else f"{noun} {label}" for label in indices[indptr[row] : indptr[row + 1]]]
+        listed = ", ".join(own[:shown]) + (f" and {len(own) - shown} more" if len(own) > shown else "")
+        return f"{queries[row]} ({listed})" if queries else listed
+
+    more = f" and {len(impossible) - shown:,} more" if len(impossible) > shown else ""
+    show_sentence(f"never: {'; '.join(called(int(row)) for row in impossible[:shown])}{more}")
+    if in_the_way:
+        show_sentence("in the way of most: " + ", ".join(f"{name} ({count:,})" for name, count in in_the_way))
+    wanted = 2 * largest + 1
+    if shape is not None and wanted < shape[0]:
+        show_sentence(
+            f"every set of at most {largest} is possible in 2 x {largest} + 1 = {wanted} dimensions, with the rows of "
+            f"dft_matrix({shape[0]}, {largest}); these rows have {shape[1]}"
+        )
+
+
+def show_conflicts(
+    conflicts: list[tuple[int, int, int, Explanation]], more: int, queries: Sequence[str] | None = None
+) -> None:
     """Print why sets are unargmaxable.
 
     conflicts: for each set, its row, its number of active labels, how many rows have the same set, and the explanation.
-    more: the number of unargmaxable sets that are not shown.
+    more: the number of unargmaxable sets that are not shown. queries: ids of the rows, where they have any.
     """
     console = new_console()
     for row, n_labels, count, conflict in conflicts:
         times = f", {count:,} times" if count > 1 else ""
-        show_sentence(f"row {row} ({n_labels} labels{times}): {conflict.sentence()}")
+        which = f"query {queries[row]}" if queries else f"row {row}"
+        size = f"{n_labels} {conflict.noun}" + ("" if n_labels == 1 and conflict.noun != "label" else "s")
+        show_sentence(f"{which} ({size}{times}): {conflict.sentence()}")
     if more:
         console.print(f"and {more:,} other unargmaxable sets: see multiplier_labels in the file")

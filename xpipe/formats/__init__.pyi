@@ -15,6 +15,8 @@ from .names import Names as Names
 from .names import read_names as read_names
 from .npz import read_npz as read_npz
 from .npz import write_npz as write_npz
+from .qrels import Qrels as Qrels
+from .qrels import read_qrels as read_qrels
 from .row_counts import row_offsets as row_offsets
 from .row_numbers import read_filter_labels as read_filter_labels
 from .row_numbers import read_index_split as read_index_split

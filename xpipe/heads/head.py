@@ -6,7 +6,7 @@ Holds no formula of any head. A new head is a subclass of `Head` in a file of it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -28,11 +28,16 @@ class Head(torch.nn.Module):
     ----------
     layer : str
         The name of the head in `registry.HEADS`; `make_head` and pipeline files use it.
+    mode : {"sign", "topk"}
+        The mode of `verify` that is the head's own: how the scores of `weights` must be compared. "sign": the head
+        predicts the labels with W x + bias > 0. "topk": it predicts the labels with the highest scores, and does not
+        change when all scores move together (softmax, LML). The head's line in `registry.HEADS` says the same.
     in_dim, n_labels : int
         Width of the inputs, number of labels.
     """
 
     layer: ClassVar[str]
+    mode: ClassVar[Literal["sign", "topk"]] = "sign"
 
     def __init__(self, in_dim: int, n_labels: int):
         super().__init__()
@@ -63,7 +68,7 @@ class Head(torch.nn.Module):
         raise NotImplementedError
 
     def weights(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """(W [n_labels, d], bias [n_labels] or None), float64: the head predicts the labels with W x + bias > 0."""
+        """(W [n_labels, d], bias [n_labels] or None), float64: the scores W x + bias, to be compared as `mode` says."""
         raise NotImplementedError
 
     def options(self) -> dict[str, Any]:

@@ -68,8 +68,8 @@ class Binary(_Linear):
 class Softmax(_Linear):
     """Softmax over the labels. The target of a row is shared equally among its labels.
 
-    Adding a number to all logits of a row changes no probability, so a logit of 0 is no threshold. A set that `verify`
-    finds argmaxable is one whose labels this head can rank before all others.
+    Adding a number to all logits of a row changes no probability, so a logit of 0 is no threshold. Its `mode` is topk:
+    a set that `verify` finds argmaxable in this mode is one whose labels this head can rank before all others.
 
     Parameters
     ----------
@@ -88,6 +88,7 @@ class Softmax(_Linear):
     """
 
     layer = "softmax"
+    mode = "topk"
 
     def __init__(self, in_dim: int, n_labels: int, temperature: float = 1.0):
         super().__init__(in_dim, n_labels)
@@ -108,8 +109,8 @@ class LMLHead(_Linear):
     """Probabilities that sum to k, by the LML projection (Amos, Koltun and Kolter, arXiv 1906.08707).
 
     y = sigmoid(z + nu) with one nu per row such that the sum of y is k. The loss counts the observed labels only: minus
-    the sum of log y over them. As with softmax, a set that `verify` finds argmaxable is one whose labels this head can
-    rank before all others.
+    the sum of log y over them. As with softmax, the `mode` is topk: a set that `verify` finds argmaxable in this mode
+    is one whose labels this head can rank before all others.
 
     Parameters
     ----------
@@ -128,6 +129,7 @@ class LMLHead(_Linear):
     """
 
     layer = "lml"
+    mode = "topk"
 
     def __init__(self, in_dim: int, n_labels: int, k: int):
         super().__init__(in_dim, n_labels)

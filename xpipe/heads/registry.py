@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from xpipe.errors import ConfigError
 from xpipe.ground.close_match import did_you_mean
@@ -51,6 +51,9 @@ class HeadKind:
         them into arguments of the class. A head with the option `dim` has a size: DIM where none is given.
     limit_of_k : Limit, optional
         The largest option `k`, where the number of labels limits it.
+    mode : {"sign", "topk"}
+        How `verify` must compare the head's scores: with 0, or with each other where a number added to all of them
+        changes nothing.
 
     Examples
     --------
@@ -62,6 +65,7 @@ class HeadKind:
     place: str
     options: Mapping[str, Option] = field(default_factory=dict)
     limit_of_k: Limit | None = None
+    mode: Literal["sign", "topk"] = "sign"
 
     def load(self) -> type[Head]:
         """The class, imported now."""
@@ -80,9 +84,9 @@ DFT_LIMIT = Limit(largest_dft_k, "a DFT head has 2k + 1 independent columns, one
 HEADS: dict[str, HeadKind] = {
     "bsl": HeadKind("xpipe.heads.bsl:BSL", {"dim": COUNT}),
     "dft": HeadKind("xpipe.heads.dft:DFT", {"dim": COUNT, "k": COUNT}, DFT_LIMIT),
-    "lml": HeadKind("xpipe.heads.linear:LMLHead", {"k": COUNT}),
+    "lml": HeadKind("xpipe.heads.linear:LMLHead", {"k": COUNT}, mode="topk"),
     "quasibinary": HeadKind("xpipe.heads.linear:Quasibinary", {"momentum": SHARE}),
-    "softmax": HeadKind("xpipe.heads.linear:Softmax", {"temperature": POSITIVE}),
+    "softmax": HeadKind("xpipe.heads.linear:Softmax", {"temperature": POSITIVE}, mode="topk"),
     "binary": HeadKind("xpipe.heads.linear:Binary"),
 }
 

@@ -44,6 +44,7 @@ class FakeParams(Params):
 
     dims: list[int] = [2]
     dft: int | None = None
+    layer: str = "bsl"
 
 
 def write_tensors(path, arrays):
@@ -67,7 +68,9 @@ def make_heads(context):
     for d in context.params.dims:
         rng = np.random.default_rng(d)
         arrays = {"W": rng.standard_normal((n_labels, d))} | ({"bias": rng.standard_normal(n_labels)} if d == 3 else {})
-        heads.append({"name": f"bsl-{d}", "layer": "bsl", "dim": d, "folder": f"head_models/models/bsl-{d}"})
+        heads.append(
+            {"name": f"bsl-{d}", "layer": context.params.layer, "dim": d, "folder": f"head_models/models/bsl-{d}"}
+        )
         write_tensors(Path(context.folder) / heads[-1]["folder"] / "weights.safetensors", arrays)
     if (k := context.params.dft) is not None:
         slack = np.random.default_rng(k).standard_normal((n_labels, 2)) / np.sqrt(n_labels)
@@ -196,6 +199,57 @@ def test_workers_and_chunks_change_no_byte(tmp_path, data, weights, monkeypatch,
         found = run(tmp_path / str(units), data, *settings, cluster=workers())
         assert digests(found)["verify"] == digests(reference)["verify"]
         assert bytes_below(tmp_path / str(units) / "runs" / "sample") == expected
+
+
+@pytest.fixture(scope="module")
+def many_sets(tmp_path_factory):
+    """Label sets that make several units of every mode, and weights for their 10 labels."""
+    folder = tmp_path_factory.mktemp("many")
+    for name, n_rows in (("train", 20), ("test", 400)):
+        write_xmc(str(folder / f"{name}.txt"), *random_matrices(n_rows, n_labels=10, seed=n_rows))
+    np.save(folder / "W.npy", np.random.default_rng(0).standard_normal((10, 4)).astype(np.float16))
+    return folder
+
+
+@pytest.mark.parametrize(("mode", "inputs"), [("topk", "any"), ("argmax", "nonnegative")])
+def test_other_modes_give_the_verdicts_of_the_library(tmp_path, many_sets, workers, mode, inputs):
+    weights = many_sets / "W.npy"
+    settings = (f"verify.weights={weights}", f"verify.mode={mode}", f"verify.inputs={inputs}")
+    alone = run(tmp_path / "one", many_sets, *settings)
+    W, Y = np.load(weights), None if mode == "argmax" else ones(read_xmc(str(many_sets / "test.txt"))[1])
+    path = tmp_path / "one" / "runs" / "sample" / "verification" / "weights" / "verdicts.parquet"
+    own = verify(W, Y, mode=mode, inputs=inputs)
+    assert columns(read_verdicts(str(path))) == columns(own)
+    assert 0 < own.argmaxable.sum() < len(own)
+    assert len(np.unique(own.points, axis=0)) > stage_file.SETS_PER_UNIT or mode == "argmax"
+    report = json.loads((tmp_path / "one" / "runs" / "sample" / "verification.json").read_text())
+    assert report.get("inputs", "any") == inputs
+    assert report["heads"][0]["mode"] == mode
+    assert "can never" in report["heads"][0]["worst"][0]["sentence"]
+    found = run(tmp_path / "two", many_sets, *settings, cluster=workers())
+    assert digests(found)["verify"] == digests(alone)["verify"]
+    assert bytes_below(tmp_path / "two" / "runs" / "sample") == bytes_below(tmp_path / "one" / "runs" / "sample")
+
+
+def test_heads_are_asked_in_their_own_mode(tmp_path, data):
+    """Softmax heads by top k (other tests have heads of signs); a mode that the pipeline names is taken for all."""
+    modes = {}
+    for layer, *named in (("softmax",), ("softmax", "verify.mode=sign")):
+        found = run(
+            tmp_path / f"{layer}{len(named)}",
+            data,
+            "emit.datasets=[heads]",
+            "fake_heads.dims=[3]",
+            f"fake_heads.layer={layer}",
+            "verify.split=test",
+            *named,
+        )
+        path = next((tmp_path / f"{layer}{len(named)}").glob("runs/sample/verification/*/verdicts.parquet"))
+        modes[layer, len(named)] = read_verdicts(str(path)).mode
+        (head,) = summary_of(found)["heads"]
+        assert head.get("mode", "sign") == modes[layer, len(named)]
+        assert head["has_bias"]
+    assert modes == {("softmax", 0): "topk", ("softmax", 1): "sign"}
 
 
 def test_killed_in_mid_verification_and_resumed(tmp_path):

@@ -9,6 +9,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from xpipe.argmaxability.options import MODE, Mode
 from xpipe.engine.messages import Unit
 from xpipe.ground.backend import Backend
 from xpipe.stages.matrices import MatrixRef
@@ -39,10 +40,11 @@ LabelSource = LabelsAsRead | LabelsOfHeads
 
 @dataclass(frozen=True)
 class SplitToVerify:
-    """A split, and where its labels are."""
+    """A split, and where its labels are. every_label: ask about every label by itself, not about the sets of rows."""
 
     split: str
     labels: LabelSource
+    every_label: bool
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class HeadSource:
     key: str | None
     bias: str | None
     bias_key: str | None
+    mode: Mode
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ class PreparedHead:
     has_bias: bool
     bias_told: str
     dft_k: int | None
+    mode: Mode
 
 
 # Step verdicts
@@ -100,6 +104,7 @@ class SetRange(Unit):
 
     head: str
     first: int
+    mode: Mode
 
 
 @dataclass(frozen=True)
@@ -202,12 +207,15 @@ class HeadReport:
     worst: tuple[ExplainedSet, ...]
     verdicts: VerdictsFile
     dft: DftGuarantee | None
+    mode: Mode
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as JSON values."""
         content = dataclasses.asdict(self)
         if self.dft is None:
             del content["dft"]
+        if self.mode == MODE:
+            del content["mode"]
         return content
 
     def counts_to_json(self) -> dict[str, Any]:
@@ -238,5 +246,6 @@ class Report:
 
     def _about(self) -> dict[str, Any]:
         """The options that decide the verdicts, and the counts."""
-        params = self.params.model_dump(mode="json", include={"split", "radius", "eps", "box"})
+        said = {"split", "radius", "eps", "box", "inputs"}
+        params = self.params.model_dump(mode="json", include=said, exclude_none=True)
         return {**params, **dataclasses.asdict(self.counts)}

@@ -9,9 +9,10 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from xpipe.argmaxability.options import BOX, EPS, EXPLAINED, NO_BIAS, RADIUS, Radius
+from xpipe.argmaxability.options import BOX, EPS, EXPLAINED, INPUTS, MODE, NO_BIAS, RADIUS, Inputs, Mode, Radius
 from xpipe.engine.params import Params
 from xpipe.ground import files
+from xpipe.heads.registry import HEADS
 
 
 class VerifyParams(Params):
@@ -27,6 +28,8 @@ class VerifyParams(Params):
     key: str | None = None  # the name of the array in that file
     bias: str | None = None  # a file, or `none`; by default the bias that lies beside the weights
     bias_key: str | None = None  # the name of the bias in its file
+    mode: Mode | None = None  # by default that of each head: topk for softmax and LML, else sign
+    inputs: Inputs | None = None  # by default any; nonnegative: behind a ReLU
 
     @model_validator(mode="after")
     def _weights_first(self) -> Self:
@@ -35,6 +38,17 @@ class VerifyParams(Params):
         if self.weights is None and given:
             raise ValueError(f"{' and '.join(given)} must go with `weights`, which is not given")
         return self
+
+    @property
+    def inputs_asked(self) -> Inputs:
+        """Which inputs there are."""
+        return self.inputs or INPUTS
+
+    def mode_of(self, layer: str | None) -> Mode:
+        """The mode for a head of this layer; None: weights that are given."""
+        if self.mode is not None:
+            return self.mode
+        return HEADS[layer].mode if layer in HEADS else MODE
 
     @property
     def as_read(self) -> bool:

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from xpipe.argmaxability import Verdicts, explain, sign_changes
+from xpipe.argmaxability import OutputLayer, Verdicts, explain, sign_changes
 from xpipe.argmaxability.block import one_blas_thread
+from xpipe.argmaxability.options import MODE
 from xpipe.argmaxability.summary import PERCENTILES, Line, summarise, worst_sets
 from xpipe.argmaxability.verdicts import UNARGMAXABLE, read_verdicts, write_verdicts
 from xpipe.engine.messages import Finished, Unit, entry_of_file, write_entry
@@ -34,7 +35,7 @@ from xpipe.stages.verify.messages import (
     SizeClass,
     VerdictsFile,
 )
-from xpipe.stages.verify.work import Sets, read_output_layer, read_sets
+from xpipe.stages.verify.work import Sets, read_output_layer, read_rows, read_sets
 
 TOP = "verification"  # the folder of the artifact
 
@@ -67,6 +68,7 @@ def join_verdicts(folder: str, unit: HeadToJoin, shared: Explaining) -> Finished
         worst=_explained(folder, head.name, verdicts, shared),
         verdicts=VerdictsFile(path, entry.sha256),
         dft=None if head.dft_k is None else _guarantee(head.dft_k, read_sets(folder)),
+        mode=head.mode,
     )
     return Finished((entry,), report)
 
@@ -87,13 +89,14 @@ def _explained(folder: str, head: str, verdicts: Verdicts, shared: Explaining) -
     """The sets to look at first, with the labels that exclude each other."""
     sets, member = read_sets(folder)
     by_row = sets[member]
-    layer = read_output_layer(folder, head)
+    layer = read_output_layer(folder, head) if verdicts.mode == MODE else read_rows(folder, head)
+    W = layer.W if isinstance(layer, OutputLayer) else layer.rows
     names, original = _labels(shared.labels, layer.n_labels)
     told = []
     for row, times in worst_sets(verdicts.bare().take(member), by_row.indptr, by_row.indices, shared.most):
         place = int(member[row])
         with one_blas_thread():  # with other numbers of threads, rounding could lead to another conflict
-            conflict = explain(layer.W, sets, verdicts, place, layer.bias, names)
+            conflict = explain(W, sets, verdicts, place, layer.bias, names)
         own = sets.indices[sets.indptr[place] : sets.indptr[place + 1]]
         conflicting = tuple(
             ConflictingLabel(int(label), int(original[label]), names[label], bool(positive))

@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from xpipe.argmaxability.options import NO_BIAS
+from xpipe.argmaxability.options import MODE, NO_BIAS
 from xpipe.engine.context import Context
 from xpipe.engine.manifest import Artifact
 from xpipe.engine.messages import Finished, Unit
@@ -43,7 +43,7 @@ from xpipe.stages.verify.params import VerifyParams, weight_files
 VERIFICATION = "verification"
 GIVEN = "weights"  # the name of a head whose weights are given
 LOOKED_AT_FIRST = 1 << 26  # most bytes of given weights that are read before the first stage: that takes a moment
-SETS_PER_UNIT = 128  # a multiple of argmaxability's SETS_PER_BLOCK; no byte of the output depends on it
+SETS_PER_UNIT = 128  # a multiple of argmaxability's blocks in every mode; no byte of the output depends on it
 
 
 def needs(params: VerifyParams) -> tuple[str, ...]:
@@ -70,14 +70,17 @@ def preflight(params: VerifyParams, outlook: Outlook) -> list[XpipeError]:
 
 def _wrong_weights(params: VerifyParams, outlook: Outlook) -> list[XpipeError]:
     """The problem of given weights, if they are small enough to be read here."""
-    from xpipe.argmaxability.layer_files import read_layer
+    from xpipe.argmaxability.layer_files import open_layer, read_layer
 
     given = weight_files(params)
     if sum(files.size(path) for path in given.values()) > LOOKED_AT_FIRST:
         return []
     try:
         bias = NO_BIAS if params.bias == NO_BIAS else given.get("bias")
-        W = read_layer(given["weights"], params.key, bias, params.bias_key).W
+        if params.mode_of(None) == MODE:
+            W: Any = read_layer(given["weights"], params.key, bias, params.bias_key).W
+        else:
+            W = open_layer(given["weights"], params.key, bias, params.bias_key).rows
         if outlook.n_labels is not None:
             few_enough = (
                 len(W) <= outlook.n_labels and not params.as_read
@@ -92,9 +95,19 @@ def identity(params: VerifyParams, inputs: dict[str, Artifact], store: Any) -> d
     """Weights count by their content, never by their path."""
     own = canonical_params(params, leave_out=("weights", "bias"))
     own |= {"bias": NO_BIAS} if params.bias == NO_BIAS else {}
+    if own_modes := _other_modes(params, inputs):
+        own["own_modes"] = own_modes
     given = weight_files(params)
     digests = store.digest_inputs(given.values())
     return {**own, "digests": {role: digests[path] for role, path in given.items()}} if given else own
+
+
+def _other_modes(params: VerifyParams, inputs: dict[str, Artifact]) -> dict[str, str]:
+    """The modes of heads that are not verified by signs, where the pipeline chooses none: they change results."""
+    if params.mode is not None or "head_models" not in inputs:
+        return {}
+    heads = inputs["head_models"].about.get("heads", [])
+    return {head["name"]: mode for head in heads if (mode := params.mode_of(head["layer"])) != MODE}
 
 
 def uses_backend(params: VerifyParams) -> bool:
@@ -130,13 +143,15 @@ def find_heads(params: VerifyParams, inputs: dict[str, Artifact]) -> list[HeadSo
     if params.weights is not None:
         given = {role: os.path.abspath(p) if files.is_local(p) else p for role, p in weight_files(params).items()}
         bias = NO_BIAS if params.bias == NO_BIAS else given.get("bias")
-        return [HeadSource(GIVEN, None, given["weights"], params.key, bias, params.bias_key)]
+        mode = params.mode_of(None)
+        return [HeadSource(GIVEN, None, given["weights"], params.key, bias, params.bias_key, mode)]
     artifact = inputs["head_models"]
     found = []
     for head in artifact.about["heads"]:
         path = files.join(artifact.folder, head["folder"], "weights.safetensors")
         # stage train_heads names the arrays so; a bias is used if the file has one
-        found.append(HeadSource(head["name"], head["layer"], path, key="W", bias=None, bias_key="bias"))
+        mode = params.mode_of(head["layer"])
+        found.append(HeadSource(head["name"], head["layer"], path, key="W", bias=None, bias_key="bias", mode=mode))
     if not found:
         raise ConfigError("there is no head to verify", why="stage train made none", fix=STAGE.instead)
     return found
@@ -159,7 +174,7 @@ def prepare(
     """Write the distinct label sets and the checked weights where every worker finds them."""
     from xpipe.stages.verify import work
 
-    split = SplitToVerify(context.params.split, labels)
+    split = SplitToVerify(context.params.split, labels, every_label=context.params.mode == "argmax")
     (sets,) = context.map("sets", work.find_sets, [Unit("sets", 0)], split)
     units = [HeadToPrepare(f"head-{source.name}", 0, source) for source in sources]
     prepared = context.map("prepare", work.prepare_head, units, None)
@@ -181,7 +196,9 @@ def verify_sets(
     from xpipe.stages.verify import work
 
     units = [
-        SetRange(f"{head.name}-{first:09d}", min(SETS_PER_UNIT, counts.distinct_sets - first), head.name, first)
+        SetRange(
+            f"{head.name}-{first:09d}", min(SETS_PER_UNIT, counts.distinct_sets - first), head.name, first, head.mode
+        )
         for head in heads
         for first in range(0, counts.distinct_sets, SETS_PER_UNIT)
     ]
@@ -261,6 +278,7 @@ def compile_kernels() -> None:
     Y = sp.csr_matrix((W @ W[:4].T > 0).T.astype(np.float32))
     for bias in (None, W[:, 0]):
         verify(W, Y, bias, radius="exact", threads=1)
+        verify(W, Y, bias, mode="topk", radius="exact", threads=1)
 
 
 STAGE = Stage(
