@@ -81,12 +81,8 @@ def stage_table(folder: str, place: str, params: DataParams, vectorizer: str, sp
 
 def _rows(place: str, params: DataParams, split: str | None) -> Iterator[TableRows]:
     """The rows of all files at a place, at most `part_rows` at a time."""
-    if params.train is None:
-        files_of_place, columns = (_text_lines(place, params, split),), TableColumns(text=(RAW_TEXT,))
-    else:
-        files_of_place = find_tables(place, what="INPUT")
-        columns = replace(columns_of(params, None), group=None)
-    for file in files_of_place:
+    columns = TableColumns(text=(RAW_TEXT,)) if params.train is None else replace(columns_of(params, None), group=None)
+    for file in [_text_lines(place, params, split)] if params.train is None else find_tables(place, what="INPUT"):
         yield from iterate_table(file, columns, batch_rows=params.part_rows)
 
 
