@@ -237,20 +237,31 @@ def table_rows(cells: list[Cell]) -> Iterator[list[str]]:
         yield [*row, f"auto: {took}", spoken_losses, "", "", "", "within" if within else "**below**"]
 
 
-def show(cells: list[Cell], *, markdown: bool) -> None:
-    header = ["data", "groups", "method", "F1", *(f"P@{k}" for k in KS), "gap closed, %"]
-    if markdown:
-        print("| " + " | ".join(header) + " |\n" + "|---" * len(header) + "|")
-        for row in table_rows(cells):
-            print("| " + " | ".join(row) + " |")
-        return
+def show(cells: list[Cell]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(*header)
+    table = Table("data", "groups", "method", "F1", *(f"P@{k}" for k in KS), "gap closed, %")
     for row in table_rows(cells):
         table.add_row(*row, end_section=row[2].startswith("auto"))
     Console(width=150).print(table)
+
+
+def print_markdown(cells: list[Cell]) -> None:
+    """Two tables with one line per grouping: F1 of owners, and what trees are worth."""
+    seeds = {row: len({cell.seed for cell in cells if cell.row == row}) for row in dict.fromkeys(c.row for c in cells)}
+    print("| F1 | groups | seeds | " + " | ".join(METHODS) + " | auto takes | below the best |\n" + "|---" * 10 + "|")
+    for row, n_seeds in seeds.items():
+        found = [columns_of(cells, row, method)[0] for method in METHODS]
+        took, lost = losses_of_auto(cells, row)
+        below = f"F1 {lost['f1']:.3f}" + (f", P@1 {lost['p1']:.1f}" if "p1" in lost else "")
+        print(f"| {row[0]} | {row[1]} | {n_seeds} | " + " | ".join(found) + f" | {took} | {below} |")
+    methods = ("oracle", *METHODS)
+    print("\n| P@1 / P@3 / P@5 | groups | " + " | ".join(methods) + " | gap closed, % |\n" + "|---" * 9 + "|")
+    for row in seeds:
+        found = [" / ".join(columns_of(cells, row, method)[1:4]) for method in methods]
+        closed = columns_of(cells, row, "discriminative")[4]
+        print(f"| {row[0]} | {row[1]} | " + " | ".join(found) + f" | {closed} |")
 
 
 def main() -> int:
@@ -264,7 +275,7 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="xpipe-owners-") as scratch:
         cells = all_cells(options, options.folders or [make_stand_in(scratch)])
-    show(cells, markdown=options.markdown)
+    print_markdown(cells) if options.markdown else show(cells)
     return 0
 
 

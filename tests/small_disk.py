@@ -68,7 +68,7 @@ def full_when(is_full: Callable[[], bool]) -> Iterator[None]:
 def run_once(path: str, asked: int | str, told: Told | None = None) -> int:
     told, error = told or Told(), ""
     try:
-        execute.run(config.load(path), told, backend.choose("cpu"))
+        execute.run(config.load(path), told, backend.choose("cpu"), concluding=False)
         code = 0
     except Exception as problem:
         explained = last_resort(problem)

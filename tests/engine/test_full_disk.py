@@ -12,7 +12,8 @@ import pytest
 
 from tests.samples import bytes_below, run_pipeline, run_xpipe, write_dataset
 
-STAGES = ["read", "group", "embed", "assign", "emit", "train", "train_heads", "verify", "evaluate"]
+STAGES = ["read", "group", "embed", "assign", "emit", "train", "train_heads", "verify", "evaluate", "report"]
+WITH_REPORT = "report.groups=2"  # its stage, which writes files as others do; nothing is drawn
 EVERY_STAGE = """
     name: sample
     data: {{dir: {data}, part_rows: 100}}
@@ -20,9 +21,10 @@ EVERY_STAGE = """
     embed: {{steps: 2}}
     assign: {{method: eagle, steps: 2}}
     emit: {{formats: [parquet, npz]}}
-    train: {{tree: {{n_trees: 1}}, heads: [{{layer: bsl, dim: 4, epochs: 2, width: 8}}]}}
+    train: {{tree: {{n_trees: 1}}, heads: [{{layer: bsl, dim: 4, epochs: 2, width: 8, calibrate: none}}]}}
     verify: {{split: test, explain: 1}}
     evaluate: {{split: test, k: 3, resamples: 10}}
+    report: {{groups: 2}}
     cluster: {cluster}
     out: {out}
 """
@@ -34,7 +36,7 @@ def reference(tmp_path_factory):
     pytest.importorskip("torch")
     top = tmp_path_factory.mktemp("reference")
     data = write_dataset(top / "data", n_train=120, n_test=30)
-    run_pipeline(write(top, data))
+    run_pipeline(write(top, data), WITH_REPORT, concluding=False)
     return data, bytes_below(top / "runs" / "sample")
 
 
@@ -80,7 +82,7 @@ def test_a_disk_that_is_full_in_every_stage(tmp_path, reference):
     runs = on_small_disk(path, "stages", *STAGES)
     assert [(run["stage"], run["code"]) for run in runs] == [(name, 5) for name in STAGES], runs
     assert all("the disk is full" in run["error"] and str(tmp_path) in run["error"] for run in runs)
-    results = run_pipeline(path)
+    results = run_pipeline(path, WITH_REPORT, concluding=False)
     assert [stage["stage"] for stage in results["stages"]] == STAGES
     assert bytes_below(tmp_path / "runs" / "sample") == expected
 
@@ -92,7 +94,7 @@ def test_workers_on_a_small_disk(tmp_path, reference):
     (run,) = on_small_disk(path, "limit", 2_000)
     assert run["code"] == 5, run
     assert "a file would be larger than allowed here" in run["error"]
-    run_pipeline(path, "cluster=none")
+    run_pipeline(path, "cluster=none", WITH_REPORT, concluding=False)
     assert bytes_below(tmp_path / "runs" / "sample") == expected
 
 

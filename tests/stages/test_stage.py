@@ -30,6 +30,7 @@ from xpipe.stages.evaluate.stage import STAGE as EVALUATE
 from xpipe.stages.evaluate.stage import EvaluateParams
 from xpipe.stages.group.stage import GroupParams
 from xpipe.stages.read.stage import DataParams
+from xpipe.stages.report.params import ReportParams
 from xpipe.stages.train_heads.params import HeadParams
 from xpipe.stages.train_heads.stage import STAGE as TRAIN_HEADS
 from xpipe.stages.train_trees.params import TrainParams, TreeParams
@@ -98,6 +99,7 @@ SECTIONS = {
     "train": [TrainParams(tree=TreeParams(), heads=[HeadParams(layer="bsl")])],
     "verify": [VerifyParams(), VerifyParams(weights="DATA/labels.txt", radius="exact")],
     "evaluate": [EvaluateParams()],
+    "report": [ReportParams()],
 }
 
 

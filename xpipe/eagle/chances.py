@@ -114,9 +114,10 @@ def map_to_chances(scores: np.ndarray, chances: np.ndarray) -> CalibrationMap:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from xpipe.eagle.chances import chances_by_map, map_to_chances
     >>> scores = np.repeat([0.2, 0.8], 500)
-    >>> chances_by_map(scores[[0, -1]], map_to_chances(scores, scores / 2)).round(2).tolist()
+    >>> [round(float(chance), 2) for chance in chances_by_map(scores[[0, -1]], map_to_chances(scores, scores / 2))]
     [0.1, 0.4]
     """
     return fit_map(_in_unit(scores), np.clip(chances, 0.0, 1.0))
