@@ -20,7 +20,7 @@ from xpipe.errors import ConfigError
 
 
 def unit_margins(W: Any, Y: Any, verdicts: Verdicts) -> tuple[np.ndarray, np.ndarray]:
-    """Bound the margin of every set at inputs x of length 1: half of the gap between the set and all others, for the best x.
+    """Bound the margin of every set at inputs of length 1: half of the gap between it and all others, at the best one.
 
     For indexes without bias, in modes topk and argmax. Without a box this is half of the distance between the hull of
     the set's rows and the hull of all others. Rounding is accounted for: the bounds are proved.
