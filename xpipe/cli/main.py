@@ -10,7 +10,7 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import click
@@ -57,7 +57,27 @@ def cli(context: click.Context, quiet: bool, verbose: bool) -> None:
     context.obj = {"progress": "quiet" if quiet else "auto", "verbose": verbose}
 
 
-for command in COMMANDS:
+def _set(key: str, value: Any) -> Callable[[click.Context, click.Parameter, bool], None]:
+    """What an option of every command does: it sets `key` of the options of `cli`."""
+
+    def callback(context: click.Context, parameter: click.Parameter, given: bool) -> None:
+        if given and context.obj is not None:
+            context.obj[key] = value
+
+    return callback
+
+
+for command in COMMANDS:  # -q and -v are understood after the command, too
+    command.params += [
+        click.Option(
+            ["-q", "--quiet"], is_flag=True, expose_value=False, callback=_set("progress", "quiet"),
+            help="Only warnings, errors and the final table.",
+        ),
+        click.Option(
+            ["-v", "--verbose"], is_flag=True, expose_value=False, callback=_set("verbose", True),
+            help="Details of failures.",
+        ),
+    ]  # fmt: skip
     cli.add_command(command)
 
 
