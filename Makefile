@@ -6,6 +6,7 @@ PIPELINE ?= pipelines/eurlex.yaml
 VENV     := .venv
 BIN      := $(VENV)/bin
 PIP      := $(BIN)/python -m pip --quiet --disable-pip-version-check
+APT      := DEBIAN_FRONTEND=noninteractive apt-get -y -qq -o Acquire::Retries=1 -o Acquire::http::Timeout=20
 
 # Modules are compiled once, when first imported: without their bytecode every process would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -44,8 +45,7 @@ $(VENV)/.installed: pyproject.toml
 browser:
 	@command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || { \
 	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null 2>&1 && echo "installing Chromium for the tests" && \
-	  { DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium || { \
-	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; }; } </dev/null >/dev/null 2>&1; } || \
+	  { $(APT) install chromium || { $(APT) update && $(APT) install chromium; }; } </dev/null >/dev/null 2>&1; } || \
 	  echo "no Chromium, and it cannot be installed here: tests that need a browser will be skipped"
 
 $(VENV)/.bench-installed: $(VENV)/.installed pyproject.toml
