@@ -132,14 +132,19 @@ def exact_radius(W, labels, bias=None, box=1e4) -> Fraction | None:
             return sum(costs[b] * value for b, value in zip(basis, right, strict=True))
         change = [sum(a * b for a, b in zip(line, columns[entering], strict=True)) for line in inverse]
         _, _, leaving = min((right[i] / change[i], basis[i], i) for i in range(d + 1) if change[i] > 0)
-        pivot = change[leaving]
-        inverse[leaving] = [value / pivot for value in inverse[leaving]]
-        right[leaving] /= pivot
-        for i in range(d + 1):
-            if i != leaving and change[i]:
-                inverse[i] = [a - change[i] * b for a, b in zip(inverse[i], inverse[leaving], strict=True)]
-                right[i] -= change[i] * right[leaving]
+        pivot_on(leaving, change, inverse, right)
         basis[leaving] = entering
+
+
+def pivot_on(leaving: int, change: list, inverse: list, right: list) -> None:
+    """One step of the simplex method: the column of `change` takes the place `leaving` of the basis."""
+    pivot = change[leaving]
+    inverse[leaving] = [value / pivot for value in inverse[leaving]]
+    right[leaving] /= pivot
+    for i in range(len(inverse)):
+        if i != leaving and change[i]:
+            inverse[i] = [a - change[i] * b for a, b in zip(inverse[i], inverse[leaving], strict=True)]
+            right[i] -= change[i] * right[leaving]
 
 
 def exact_optimum(rows, shifts, sizes, box, nonnegative=False) -> Fraction | None:
@@ -173,13 +178,7 @@ def exact_optimum(rows, shifts, sizes, box, nonnegative=False) -> Fraction | Non
             return sum(costs[b] * value for b, value in zip(basis, right, strict=True))
         change = [sum(a * b for a, b in zip(line, columns[entering], strict=True)) for line in inverse]
         _, _, leaving = min((right[i] / change[i], basis[i], i) for i in range(d + 1) if change[i] > 0)
-        pivot = change[leaving]
-        inverse[leaving] = [value / pivot for value in inverse[leaving]]
-        right[leaving] /= pivot
-        for i in range(d + 1):
-            if i != leaving and change[i]:
-                inverse[i] = [a - change[i] * b for a, b in zip(inverse[i], inverse[leaving], strict=True)]
-                right[i] -= change[i] * right[leaving]
+        pivot_on(leaving, change, inverse, right)
         basis[leaving] = entering
 
 

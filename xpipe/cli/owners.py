@@ -23,11 +23,11 @@ def owners(run: str, group: str | None, label: str | None, doubtful: int | None,
     from xpipe.errors import ConfigError
     from xpipe.ground import files
     from xpipe.stages.emitted_paths import OWNERS_FOLDER
-    from xpipe.stages.predict.run_models import find_run
+    from xpipe.stages.predict.run_models import find_finished_run
 
     if sum(option is not None for option in (group, label, doubtful)) > 1:
         raise ConfigError("--group, --label and --doubtful exclude each other", fix="give one of them")
-    folder = find_run(run)
+    folder = find_finished_run(run)
     path = files.join(folder, OWNERS_FOLDER)
     if group is not None:
         owner_tables.show_group(path, group, most)

@@ -17,6 +17,7 @@ from xpipe.ground import files
 from xpipe.ground.checked_json import Count, read_json
 
 RESULTS = "results.json"
+RUNS = "runs"  # the folder where runs lie unless a pipeline says otherwise
 TABLE = "table.json"
 FIX = "run the pipeline again: it is written anew"
 
@@ -127,12 +128,17 @@ def read_table(out: str) -> dict[str, Any]:
     return dict(read_json(path_of(out, TABLE), MatrixTable, fix=FIX, allow_nan=True))
 
 
+def places_of_run(name: str) -> list[str]:
+    """Where a run may be: the folder given, or the one of that name below runs/."""
+    return [name, os.path.join(RUNS, name)]
+
+
 def find_run(name: str) -> str:
     """The folder of a run or a matrix: the folder given, or the one of that name below runs/.
 
     Raises ConfigError where neither has results.
     """
-    candidates = [name, os.path.join("runs", name)]
+    candidates = places_of_run(name)
     for folder in candidates:
         if any(files.exists(path_of(folder, results)) for results in (RESULTS, TABLE)):
             return folder

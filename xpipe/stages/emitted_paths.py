@@ -11,6 +11,7 @@ DATASETS = "datasets"  # the artifact, and the folder of its files
 # Outputs in the run's folder. In the store, each lies below the folder of its artifact.
 DATASET_NAMES = ("tree", "heads", "xmc", "npz", "svmlight")  # folders of every dataset that stage emit can write
 OWNERS_FOLDER = "owners"  # who owns which label; the artifact has the same name
+VECTORIZER_FOLDER = "vectorizer"  # of a run that was made from texts
 MODELS_FOLDER = "models"  # trained models, of trees and of heads
 VERIFICATION_FOLDER = "verification"  # one folder of verdicts per head
 VERIFICATION_FILE = "verification.json"

@@ -9,17 +9,15 @@ import os
 from dataclasses import dataclass
 
 from xpipe.engine.lock_files import LOCK
-from xpipe.engine.results import RESULTS, TABLE
+from xpipe.engine.results import RESULTS, RUNS, TABLE, places_of_run
 from xpipe.engine.run_record import JOURNAL
 from xpipe.errors import ConfigError, DataError
 from xpipe.ground import files
 from xpipe.ground.close_match import did_you_mean
-from xpipe.stages.emitted_paths import LABELS_FILE, MODELS_FOLDER
+from xpipe.stages.emitted_paths import LABELS_FILE, MODELS_FOLDER, VECTORIZER_FOLDER
 
-RUNS = "runs"  # where runs lie unless a pipeline says otherwise
 TREE_ENDING = ".npz"
 HEAD_FILE = "model.safetensors"
-VECTORIZER = "vectorizer"  # the folder of a run that was made from texts
 
 
 @dataclass(frozen=True)
@@ -39,13 +37,13 @@ class StoredModel:
     @property
     def vectorizer(self) -> str | None:
         """The folder of the vectorizer that made its rows of texts; None where it was made from matrices."""
-        folder = None if self.run is None else files.join(self.run, VECTORIZER)
+        folder = None if self.run is None else files.join(self.run, VECTORIZER_FOLDER)
         return folder if folder is not None and files.is_folder(folder) else None
 
 
-def find_run(run: str) -> str:
+def find_finished_run(run: str) -> str:
     """The folder of a finished run, from its folder or its name below runs/. Raises ConfigError where there is none."""
-    candidates = [files.local(str(run)), os.path.join(RUNS, str(run))]
+    candidates = places_of_run(files.local(str(run)))
     for folder in candidates:
         if files.exists(files.join(folder, RESULTS)):
             return folder
@@ -90,7 +88,7 @@ def find_model(place: str, model: str | None = None) -> StoredModel:
         return _own(files.parent(path), "head", file=path)
     if files.exists(files.join(path, HEAD_FILE)):
         return _own(path, "head")
-    return _named(find_run(path), model)
+    return _named(find_finished_run(path), model)
 
 
 def _own(path: str, kind: str, file: str | None = None) -> StoredModel:

@@ -11,12 +11,12 @@ from xpipe.engine.context import Context
 from xpipe.engine.manifest import Artifact
 from xpipe.engine.messages import FileEntry
 from xpipe.engine.stage import Estimate, Produced, Stage
+from xpipe.stages.emitted_paths import VECTORIZER_FOLDER
 from xpipe.stages.matrices import locate, matrix_about
 from xpipe.stages.vectorize.params import VectorizeParams
 
 WORKER_BYTES = 250 * 2**20  # a worker process with numpy, Arrow and compiled kernels, before it holds a row
 COPIES = 6  # of the bytes of a part's texts: the texts, their terms, the rows
-VECTORIZER = "vectorizer"
 
 
 def estimate(params: VectorizeParams, inputs: dict[str, Artifact]) -> Estimate:
@@ -57,7 +57,7 @@ def run(context: Context[VectorizeParams]) -> Produced:
     }
     artifacts = {
         "features": (entries, about),
-        VECTORIZER: (chosen.files, {"n_features": facts.n_features, "n_terms": facts.n_terms}),
+        VECTORIZER_FOLDER: (chosen.files, {"n_features": facts.n_features, "n_terms": facts.n_terms}),
     }
     return Produced(artifacts, summary)
 
@@ -85,11 +85,11 @@ STAGE = Stage(
     section="vectorize",
     version=1,
     reads=("texts",),
-    writes=("features", VECTORIZER),
+    writes=("features", VECTORIZER_FOLDER),
     params=VectorizeParams,
     run=run,
-    exports=(VECTORIZER,),
-    outputs=(VECTORIZER,),
+    exports=(VECTORIZER_FOLDER,),
+    outputs=(VECTORIZER_FOLDER,),
     libraries=("numba", "numpy", "pyarrow", "scipy"),
     estimate=estimate,
     compile=compile_kernels,
