@@ -7,12 +7,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.processes import children_of
+from tests.warm_start import WarmPopen
 
 PATIENCE = 600  # seconds: a machine that is busy with other things is slow, not broken
 
@@ -34,9 +34,9 @@ class DaskProcesses:
         self.processes: list[subprocess.Popen] = []
 
     def _start(self, module: str, *arguments: str, **environment: str) -> subprocess.Popen:
-        command = [sys.executable, "-m", f"distributed.cli.{module}", "--scheduler-file", str(self.address_file)]
-        process = subprocess.Popen(
-            [*command, "--no-dashboard", *arguments],
+        process = WarmPopen(
+            f"distributed.cli.{module}",
+            ["--scheduler-file", str(self.address_file), "--no-dashboard", *arguments],
             env={**self.environment, **environment},
             stdout=self.log,
             stderr=self.log,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tests.waiting import LIMIT
+from tests.warm_start import WarmPopen
 from xpipe import config
 from xpipe.cli.progress import Progress
 from xpipe.engine import execute, prune, sweep
@@ -100,7 +100,7 @@ def start_xpipe(*arguments: object, module: str = "xpipe", **options) -> subproc
     """The command line in a process of its own, which does not outlive the test."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, **options}
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
-    STARTED.append(subprocess.Popen([sys.executable, "-m", module, *map(str, arguments)], env=environment, **options))
+    STARTED.append(WarmPopen(module, [*map(str, arguments)], env=environment, **options))
     return STARTED[-1]
 
 

@@ -48,12 +48,9 @@ def write(folder, data, cluster="none"):
 
 
 def on_small_disk(path, *arguments):
-    command = [sys.executable, "-m", "tests.small_disk", str(path), *map(str, arguments)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": os.getcwd()}
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    code, output = run_xpipe(path, *arguments, module="tests.small_disk", stderr=None)
+    assert code == 0, output
+    return [json.loads(line) for line in output.splitlines()]
 
 
 def test_files_that_may_not_grow(tmp_path, reference):
