@@ -281,15 +281,13 @@ def test_no_folder_at_all(temporary, tmp_path, monkeypatch):
     assert str(temporary) in caught.value.why
 
 
-def test_compiled_kernels_are_not_loaded_from_a_planted_folder(temporary, tmp_path, monkeypatch):
-    from xpipe.ground import accelerate
+def test_compiled_kernels_are_not_loaded_from_a_planted_folder(temporary, tmp_path):
+    from xpipe.ground.kernel_folder import kernel_home
 
-    plant_open_folder(temporary, None)
-    monkeypatch.setattr(os, "access", lambda *_: False)  # an installation that this user cannot write to
-    accelerate._private_folder.cache_clear()
-    accelerate._compiled_folder.cache_clear()
+    plant_open_folder(tmp_path / "cache", None)
+    plant_open_folder(tmp_path / "cache" / temporary.name, None)
+    kernel_home.cache_clear()
     try:
-        assert accelerate._compiled_folder(tmp_path, "").startswith(str(tmp_path / "cache"))
+        assert kernel_home() == temporary / "kernels"
     finally:
-        accelerate._private_folder.cache_clear()
-        accelerate._compiled_folder.cache_clear()
+        kernel_home.cache_clear()

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from xpipe.ground import accelerate
-from xpipe.ground.accelerate import kernel_stamp
+from xpipe import errors
+from xpipe.ground import accelerate, kernel_folder, private
+from xpipe.ground.kernel_folder import kernel_stamp
 
 CALL = "import sys; sys.path.insert(0, '.'); from xpipe.room._caller_numba import call; print(call(1.0))"
 HELPER = """
@@ -38,28 +39,51 @@ def write_kernels(folder: Path, helper: str, expression: str) -> None:
     for package in (folder / "xpipe", ground, room):
         package.mkdir(exist_ok=True)
         (package / "__init__.py").touch()
-    shutil.copy(accelerate.__file__, ground / "accelerate.py")
+    shutil.copy(errors.__file__, folder / "xpipe" / "errors.py")
+    for module in (accelerate, kernel_folder, private):
+        shutil.copy(module.__file__, ground)
     (folder / "xpipe" / helper).write_text(HELPER.format(expression=expression))
     (room / "_caller_numba.py").write_text(CALLER.format(module=helper.removesuffix(".py").replace("/", ".")))
 
 
 def call(folder: Path) -> str:
     chosen = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
+    chosen["XDG_CACHE_HOME"] = str(folder.parent / "cache")
     command = [sys.executable, "-c", CALL]
     done = subprocess.run(command, cwd=folder, env=chosen, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
+def compiled(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in (folder / "cache").rglob("*.nbc")}
+
+
 @pytest.mark.parametrize("helper", ["room/_helper_numba.py", "ground/_helper_numba.py"])
 def test_an_edited_helper_reaches_its_callers(tmp_path, helper):
-    write_kernels(tmp_path, helper, "x + 1")
-    assert call(tmp_path) == "2.0"
-    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
+    first, again = tmp_path / "first", tmp_path / "again"
+    first.mkdir()
+    write_kernels(first, helper, "x + 1")
+    assert call(first) == "2.0"
+    kept = compiled(tmp_path)
     assert any(path.name.startswith("_caller_numba.call") for path in kept)
-    assert call(tmp_path) == "2.0"
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")} == kept  # nothing compiled again
-    write_kernels(tmp_path, helper, "x + 20")
-    assert call(tmp_path) == "21.0"
+    again.mkdir()
+    write_kernels(again, helper, "x + 1")  # the same release in another place, and newer files
+    assert call(first) == call(again) == "2.0"
+    assert compiled(tmp_path) == kept  # nothing compiled again
+    write_kernels(first, helper, "x + 20")
+    assert call(first) == "21.0"
+    assert call(again) == "2.0"
+
+
+def test_kernels_that_nobody_uses_go(tmp_path):
+    room = tmp_path / "room"
+    room.mkdir()
+    old, new = tmp_path / "home" / "room-old", tmp_path / "home" / "room-new"
+    for folder in (old, new):
+        folder.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    used = kernel_folder.kernel_folder(room, str(tmp_path / "home"))
+    assert sorted(os.listdir(tmp_path / "home")) == sorted([new.name, Path(used).name])
 
 
 def test_the_stamp_sees_every_kernel_file_of_a_room(tmp_path):

@@ -165,16 +165,11 @@ def _file_system(folder: Path) -> str:
 
 def _numba() -> Iterator[Check]:
     """The folder of compiled kernels. Without it, every process compiles them again."""
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    beside = Path(__file__).parent / "__pycache__"
-    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "numba"
-    for folder in [Path(chosen)] if chosen else [beside, home]:
-        if _writable(folder):
-            yield Check("numba cache", True, str(folder))
-            break
-    else:
-        advice = "set NUMBA_CACHE_DIR to a folder you may write"
-        yield Check("numba cache", False, f"{chosen or beside} cannot be written", advice)
+    from xpipe.ground.kernel_folder import kernel_home
+
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or kernel_home())
+    kept = f"{folder}" if _writable(folder) else f"{folder} cannot be written"
+    yield _check("numba cache", _writable(folder), kept, "set NUMBA_CACHE_DIR to a folder you may write")
     spec = util.find_spec("numba")
     if spec is not None and spec.origin is not None:
         layers = {path.name.split(".")[0] for path in (Path(spec.origin).parent / "np" / "ufunc").glob("*pool.*")}

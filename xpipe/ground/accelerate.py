@@ -5,23 +5,16 @@ Holds no kernels.
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import functools
-import hashlib
-import os
-import shutil
-import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import caching
+
+from xpipe.ground.kernel_folder import kernel_folder
 
 config: Any = numba.config
-DAY = 24 * 3600
-GROUND = Path(__file__).parent  # its kernels may be called by those of any room
 
 
 def jit(function: Callable[..., Any]) -> Any:
@@ -31,8 +24,9 @@ def jit(function: Callable[..., Any]) -> Any:
     issue 9288). cache: a kernel is compiled once per machine, not once per process.
 
     Numba's cache only checks the file of the kernel that it loads, not the files of kernels that were compiled into
-    it, so a caller would keep an old version of an edited kernel. Therefore each state of the kernel files has its own
-    cache folder. A kernel may call kernels of its own room and of the ground only: these are the files that count.
+    it, so a caller would keep an old version of an edited kernel. Therefore each content of the kernel files has a
+    cache folder of its own (`kernel_folder`), wherever they are installed. A kernel may call kernels of its own room
+    and of the ground only: these are the files that count.
     """
     return _compile(function, fastmath=False)
 
@@ -57,47 +51,38 @@ def jit_sums(function: Callable[..., Any]) -> Any:
 
 def _compile(function: Callable[..., Any], **options: Any) -> Any:
     """Compile a function with the options of all kernels and some of its own."""
-    before = config.CACHE_DIR
-    config.CACHE_DIR = _compiled_folder(Path(function.__code__.co_filename).parent, before)
+    before = config.CACHE_DIR, getattr(config, "CACHE_LOCATOR_CLASSES", "")
+    config.CACHE_DIR = kernel_folder(Path(function.__code__.co_filename).parent, before[0])
+    config.CACHE_LOCATOR_CLASSES = f"{KernelLocator.__module__}.{KernelLocator.__qualname__}"
     try:
         return numba.njit(nogil=True, cache=True, **options)(function)
     finally:
-        config.CACHE_DIR = before
+        config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = before
 
 
-@functools.lru_cache(maxsize=64)
-def _compiled_folder(room: Path, chosen: str) -> str:
-    """The cache folder of a room's kernels in their present state. Folders of old states are removed after a day."""
-    folder = Path(chosen) if chosen else room / "__pycache__"
-    if not os.access(folder if folder.exists() else folder.parent, os.W_OK):
-        folder = Path(_private_folder())
-    stamp = f"kernels-{kernel_stamp(room)}"
-    for other in folder.glob("kernels-*"):
-        with contextlib.suppress(OSError):
-            if other.name != stamp and other.stat().st_mtime < time.time() - DAY:
-                shutil.rmtree(other, ignore_errors=True)
-    return str(folder / stamp)
+class KernelLocator(caching._CacheLocator):
+    """Where numba keeps a kernel: the folder is named after the content of the files, so nothing else is compared.
 
-
-@functools.cache
-def _private_folder() -> str:
-    """A folder that only this user can write to, because numba loads pickles from it.
-
-    Where there is no such folder, a temporary one of this process.
+    Numba's own locators compare times of files, which every installation changes, and paths.
     """
-    from xpipe.errors import ResourceError
-    from xpipe.ground.private import private_folder
 
-    try:
-        return private_folder()
-    except ResourceError:
-        folder = tempfile.mkdtemp(prefix="xpipe-kernels-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        return folder
+    def __init__(self, function: Callable[..., Any]):
+        self._folder = str(config.CACHE_DIR)
+        self._line = function.__code__.co_firstlineno
 
+    def get_cache_path(self) -> str:
+        """The folder of the compiled kernel."""
+        return self._folder
 
-def kernel_stamp(room: Path) -> str:
-    """A short digest of the names, sizes and times of the kernel files of a room and of the ground."""
-    paths = [path for folder in dict.fromkeys((room, GROUND)) for path in sorted(folder.glob("*_numba.py"))]
-    facts = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+    def get_source_stamp(self) -> str:
+        """The same for all: another content has another folder."""
+        return ""
+
+    def get_disambiguator(self) -> str:
+        """What tells kernels of one name in one file apart."""
+        return str(self._line)
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> KernelLocator:
+        """The place of a kernel. Numba names the arguments."""
+        return cls(py_func)

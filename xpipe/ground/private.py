@@ -9,7 +9,7 @@ import contextlib
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from xpipe.errors import ResourceError
 
@@ -22,8 +22,22 @@ def private_folder() -> str:
     closed to others. A folder that others could write to is refused, because of what it may already hold.
     Raises ResourceError if no place is suitable.
     """
+    return _first_private(_places())
+
+
+def cache_folder() -> str:
+    """A folder as `private_folder` gives it. It outlives a restart of the machine where there is such a place.
+
+    Raises ResourceError if no place is suitable.
+    """
+    places = list(_places())
+    return _first_private(reversed(places))
+
+
+def _first_private(places: Iterable[str]) -> str:
+    """The first of these folders that only this user can enter."""
     refused = []
-    for place in _places():
+    for place in places:
         why = _refusal(place)
         if not why:
             return place
