@@ -118,7 +118,8 @@ def predict(context: Context[EvaluateParams], models: Sequence[Model]) -> list[l
         for model in models
         for index, n_rows in enumerate(rows)
     ]
-    made = context.map("predict", work.predict_part, units, Prediction(locate(features), context.params))
+    shared = Prediction(locate(features), context.params)
+    made = context.map("predict", work.predict_part, units, shared, doing="predicting")
     return [made[number * len(rows) : (number + 1) * len(rows)] for number in range(len(models))]
 
 
@@ -141,7 +142,7 @@ def measure(
         )
         for model, parts in zip(models, predicted, strict=True)
     ]
-    return context.map("measure", work.measure_model, units, truth, one_unit_per_task=True)
+    return context.map("measure", work.measure_model, units, truth, one_unit_per_task=True, doing="measuring")
 
 
 def join_reports(
@@ -152,7 +153,7 @@ def join_reports(
 
     reports = tuple(made.files[0].path for made in measured)
     content = ReportToJoin(context.params.split, truth.synthetic, reports)
-    (joined,) = context.map("join", work.join_reports, [Unit("report", 0)], content)
+    (joined,) = context.map("join", work.join_reports, [Unit("report", 0)], content, doing="joining the figures")
     return joined
 
 
@@ -167,7 +168,7 @@ def describe(summary: dict[str, Any]) -> str:
     first = summary["models"][0]["precision"]
     ranks = [rank for rank in DESCRIBED_RANKS if rank <= len(first)]
     shown = [
-        f"{model['name']} " + " / ".join(f"{model['precision'][rank - 1]:.2f}" for rank in ranks)
+        f"{model['name']} " + " / ".join(f"{100 * model['precision'][rank - 1]:.2f}" for rank in ranks)
         for model in summary["models"][:3]
     ]
     more = f" and {len(summary['models']) - 3} more models" if len(summary["models"]) > 3 else ""
@@ -177,7 +178,7 @@ def describe(summary: dict[str, Any]) -> str:
 STAGE = Stage(
     name="evaluate",
     section="evaluate",
-    version=4,
+    version=5,
     reads=(
         "features",
         "datasets",
