@@ -77,7 +77,7 @@ def settings_of(form: str, folder: Path, work: Path) -> list[str]:
     found = [f"data.{split}={place / split}.{ending}" for split in SPLITS]
     found += [f"data.label_names={folder / 'labels.parquet'}", f"out=runs/{form}", "store=runs/.store"]
     if form in ("csv", "group_labels"):
-        found.append(f"data.separator={BETWEEN}")
+        found.append(f"data.separator={json.dumps(BETWEEN)}")
     if form == "group_labels":
         found += [f"data.group_labels={work / 'groups.csv'}", "group=null"]
     return found
@@ -85,7 +85,8 @@ def settings_of(form: str, folder: Path, work: Path) -> list[str]:
 
 def xpipe(work: Path, *words: str) -> None:
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    subprocess.run([sys.executable, "-m", "xpipe", *words], cwd=work, check=True, env={**os.environ, "PYTHONPATH": path})
+    environment = {**os.environ, "PYTHONPATH": path}
+    subprocess.run([sys.executable, "-m", "xpipe", *words], cwd=work, check=True, env=environment)
 
 
 def run(form: str, folder: Path, work: Path) -> dict[str, Any]:
@@ -105,14 +106,13 @@ def compare(console: Any, found: dict[str, dict[str, Any]]) -> bool:
 
     first = digests_of(found["parquet"])
     names = [name for name in first if name not in ("report", "figures", "evaluation")]
-    table = Table("artifact", *(form for form in found if form != "parquet"))
+    others = {form: digests_of(results) for form, results in found.items() if form != "parquet"}
+    table = Table("artifact", *others)
     held = True
     for name in names:
         cells = []
-        for form in found:
-            if form == "parquet":
-                continue
-            other = digests_of(found[form]).get(name)
+        for digests in others.values():
+            other = digests.get(name)
             cells.append("-" if other is None else "same" if other == first[name] else "DIFFERENT")
             held &= other in (None, first[name])
         table.add_row(name, *cells)
