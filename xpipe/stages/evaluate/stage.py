@@ -175,6 +175,23 @@ def describe(summary: dict[str, Any]) -> str:
     return f"{summary['split']}: P@{'/'.join(map(str, ranks))} of {', '.join(shown)}{more}"
 
 
+def compile_kernels() -> None:
+    """Compile the kernels of the metrics on a small problem; those of the models are compiled when they are trained."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    from xpipe.metrics.assessment import assess
+    from xpipe.metrics.evaluation import EvaluationOptions, evaluate_scores
+    from xpipe.metrics.propensity import label_frequency
+    from xpipe.metrics.propensity_constants import Constants
+    from xpipe.metrics.score_files import Known
+
+    Y = sp.csr_matrix(np.tile(np.eye(3, dtype=np.float32), (4, 1)))
+    known = Known(Y, train_labels=Y, synthetic=False)
+    evaluate_scores(Y, known, EvaluationOptions(k=2, constants=Constants(0.55, 1.5), resamples=2))
+    assess(Y, Y, 2, bins=2, frequency=label_frequency(Y))
+
+
 STAGE = Stage(
     name="evaluate",
     section="evaluate",
@@ -197,5 +214,6 @@ STAGE = Stage(
     preflight=preflight,
     libraries=("numba", "numpy", "pyarrow", "scipy", "torch"),
     estimate=estimate,
+    compile=compile_kernels,
     describe=describe,
 )
