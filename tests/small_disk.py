@@ -33,9 +33,9 @@ class Told:
         self.stage_name = name
         return self
 
-    def expect(self, *_: object) -> None: ...
+    def expect(self, *_: object, **__: object) -> None: ...
 
-    advance = done = note = warn = expect
+    begin = advance = done = note = warn = expect
 
 
 @contextmanager

@@ -97,8 +97,11 @@ def test_show_of_a_matrix(tmp_path):
     (tmp_path / "table.json").write_bytes(dump_json(table))
     shown = CliRunner().invoke(cli, ["show", str(tmp_path)])
     assert shown.exception is None
-    for word in ("mine", "random 4", "0.250", "50.00", "table.json"):
+    for word in ("mine", "random 4", "0.250", "50.00", "table.json"):  # without a format: percent by rank
         assert word in shown.output
+    table["format"], table["rows"][0]["model"]["precision"] = results.FORMAT, [0.5, 0.4, 0.3]
+    (tmp_path / "table.json").write_bytes(dump_json(table))
+    assert CliRunner().invoke(cli, ["show", str(tmp_path)]).output == shown.output
     for changed in changes(table):
         (tmp_path / "table.json").write_bytes(dump_json(changed))
         invoke("show", tmp_path)

@@ -108,7 +108,7 @@ def results(**other: Any) -> dict[str, Any]:
     }  # fmt: skip
     summaries = {
         "read": read, "assign": assign, "train": {"rows": 9}, "train_heads": {"heads": [{"name": "bsl-4"}]},
-        "evaluate": {"models": [{"name": "tree", "precision": [80.0], "predict_seconds": 0.5}]},
+        "evaluate": {"models": [{"name": "tree", "precision": [0.8], "predict_seconds": 0.5}]},
     }  # fmt: skip
     stages = [
         {
@@ -146,7 +146,7 @@ def write_run(folder: Path, **other: Any) -> Path:
 
 
 def matrix_row(group: str, method: str, precision: float) -> dict[str, Any]:
-    values = [precision, precision - 10, precision - 20]
+    values = [precision, precision - 0.1, precision - 0.2]
     return {
         "values": {"group": group, "assign.method": method}, "out": f"runs/m/{group}_{method}", "synthetic": True,
         "model": {"name": "tree", "precision": values, "ndcg": values, "ece": 0.02}, "verified": {},
@@ -158,12 +158,12 @@ def matrix_row(group: str, method: str, precision: float) -> dict[str, Any]:
 def matrix() -> dict[str, Any]:
     """The content of table.json."""
     rows = [
-        matrix_row(group, method, 60 + 5 * number)
+        matrix_row(group, method, 0.6 + 0.05 * number)
         for group in ("random 4", HOSTILE[0])
         for number, method in enumerate(("baseline", "eagle", "discriminative"))
     ]
     return {
-        "name": "m", "keys": ["group", "assign.method"], "synthetic": True, "out": "runs/m/table.json",
-        "rows": [*rows, matrix_row("oracle", "oracle", 75)],
+        "format": 2, "name": "m", "keys": ["group", "assign.method"], "synthetic": True, "out": "runs/m/table.json",
+        "rows": [*rows, matrix_row("oracle", "oracle", 0.75)],
         "pipeline": {"name": "m", "matrix": {"assign.method": ["x"]}}, "versions": {"xpipe": "0.1.0"},
     }  # fmt: skip

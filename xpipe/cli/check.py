@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
+from xpipe.cli.completion import complete_files
 from xpipe.cli.options import folder_options
 
 
 @click.command(short_help="Read every row of a folder, compare with published statistics.")
-@click.argument("folder")
+@click.argument("folder", shell_complete=complete_files)
 @click.option("--name", help="Compare with this dataset of the catalog (default: recognised by folder name or shape).")
 @folder_options
 def check(folder: str, name: str | None, **reading: Any) -> None:

@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
+from xpipe.cli.completion import complete_files
 from xpipe.cli.options import folder_options
 from xpipe.errors import printable
 
 
 @click.command(short_help="Write a folder or file in another format.")
-@click.argument("source")
-@click.argument("target")
+@click.argument("source", shell_complete=complete_files)
+@click.argument("target", shell_complete=complete_files)
 @click.option("--to", "form", type=click.Choice(["xmc", "split", "npz", "svmlight", "parquet"]), required=True)
 @folder_options
 def convert(source: str, target: str, form: str, **reading: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from xpipe import __version__
 from xpipe.cli.options import text_options
 from xpipe.metrics.options import RESAMPLES, K
 
@@ -33,11 +34,12 @@ def evaluate(out: str | None, **options: Any) -> None:
     from xpipe.engine.places import check_file
     from xpipe.ground import files
     from xpipe.ground.checked_json import dump_json
+    from xpipe.ground.quantities import timestamp
     from xpipe.metrics.evaluation import evaluate as evaluate_files
 
     if out:
         check_file("--out", out)
     results = evaluate_files(**options)
     if out:
-        files.write_bytes(files.local(out), dump_json(results))
+        files.write_bytes(files.local(out), dump_json({"made": timestamp(), "xpipe": __version__, **results}))
     show_evaluation(results)

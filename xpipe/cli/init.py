@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
+from xpipe.cli.completion import complete_files
+
 
 @click.command(short_help="Look at a table and write a pipeline file for it.")
-@click.argument("table")
+@click.argument("table", shell_complete=complete_files)
 @click.option("--out", help="The pipeline file to write. Default: the name of the table, with .yaml.")
 def init(table: str, out: str | None) -> None:
     """Look at the columns of TABLE and write a commented pipeline file; an existing file is never overwritten.

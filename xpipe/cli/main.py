@@ -18,6 +18,7 @@ import click
 from xpipe import __version__
 from xpipe.cli.check import check
 from xpipe.cli.clean import clean
+from xpipe.cli.completion import answer_shell
 from xpipe.cli.convert import convert
 from xpipe.cli.doctor import doctor
 from xpipe.cli.evaluate import evaluate
@@ -88,6 +89,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # for characters that the terminal's encoding lacks
+    answered = answer_shell(cli)
+    if answered is not None:
+        sys.exit(answered)
     resume: list[str] = []  # the command that goes on with an interrupted run
     try:
         _invoke(resume)

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from xpipe.cli.console import SYNTHETIC, new_console, new_table
+from xpipe.cli.console import SYNTHETIC, new_console, new_table, print_table
 from xpipe.metrics.propensity_constants import FAMILIES
 
 TITLES = {
@@ -26,14 +26,16 @@ USUAL_RANKS = (1, 3, 5, 10, 20, 50, 100)
 def show_evaluation(results: dict[str, Any]) -> None:
     """Print the metrics with their intervals, the figures by label frequency, and sentences about the rows."""
     console = new_console()
-    console.print(metrics_table(results))
+    at = [f"@{rank}" for rank in USUAL_RANKS]
+    print_table(metrics_table(results), drop=[*at[4:], at[1], at[3]], note="--out FILE has them")
     if "threshold" in results:
         above = results["threshold"]
         console.print(
             f"scores from {above['threshold']:g} on: micro F1 {_percent(above['micro'])}, macro F1 "
             f"{_percent(above['macro'])}; {above['predicted']:,} predictions, {above['hits']:,} right"
         )
-    console.print(frequency_table(results))
+    less = ["true", "predicted", "right", "covered", "F1", f"of P@{results['k']}", "frequency"]
+    print_table(frequency_table(results), drop=less, note="--out FILE has them")
     if results["synthetic"]:
         console.print(SYNTHETIC, style="bold yellow")
     for line in describe_rows(results):

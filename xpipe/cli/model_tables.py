@@ -5,22 +5,21 @@ Computes no figures: they come from results.json and table.json.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from rich.table import Table
-
-from xpipe.cli.console import SYNTHETIC, USUAL_RANKS, new_console, new_table
+from xpipe.cli.console import SYNTHETIC, USUAL_RANKS, new_console, new_table, print_table
 from xpipe.engine.sweep_table import ORACLE
 
 LAST_RANK = {"nDCG": "ndcg", "PSP": "psp", "F1": "f1"}  # metrics that are shown at the last rank only
 
 Model = dict[str, Any]
+LEFT_OUT = ("parameters", "AU-ROC", "ACE", "F1@", "PSP", "nDCG", "ECE", "1-argmaxable", "recall", "precision", "gap")
 PROVED = {"eps_argmaxable": "eps-argmaxable", "one_argmaxable": "1-argmaxable"}
 
 
-def models_table(summary: dict[str, Any]) -> Table:
-    """The table of the models of a run, one row per model: its metrics, its calibration, and its size."""
+def show_models(summary: dict[str, Any]) -> None:
+    """Print the table of the models of a run, one row per model: its metrics, its calibration, and its size."""
     models = summary["models"]
     measures = measures_of(models)
     names = [measure.name for measure in measures]
@@ -28,7 +27,13 @@ def models_table(summary: dict[str, Any]) -> Table:
     drawn = new_table("model", *names, numbers=tuple(names), title=title)
     for model in models:
         drawn.add_row(model["name"], *(measure.of(model) for measure in measures))
-    return drawn
+    print_table(drawn, drop=_less_important(names), note="evaluation.json has them")
+
+
+def _less_important(names: Sequence[str]) -> list[str]:
+    """The columns that a narrow table leaves out, in this order: all but P and what a matrix is about."""
+    first = [name for prefix in LEFT_OUT for name in names if name.startswith(prefix)]
+    return [*first, *(name for name in reversed(names) if name.startswith("P@"))][: len(names) - 1]
 
 
 class Measure(NamedTuple):
@@ -48,7 +53,7 @@ def _possible_measures(models: list[Model]) -> list[Measure]:
     ranks = max((len(model.get("precision", ())) for model in models), default=0)
 
     def at(name: str, rank: int) -> Callable[[Model], str]:
-        return lambda model: f"{model[name][rank - 1]:.2f}" if len(model.get(name, ())) >= rank else ""
+        return lambda model: f"{100 * model[name][rank - 1]:.2f}" if len(model.get(name, ())) >= rank else ""
 
     found = [Measure(f"P@{rank}", at("precision", rank)) for rank in USUAL_RANKS if rank <= ranks]
     if ranks:
@@ -79,7 +84,7 @@ def show_matrix(table: dict[str, Any]) -> None:
     for row in rows:
         cells = [row["model"].get("name", "")] * several
         drawn.add_row(*row["values"].values(), *cells, *(cell for group in groups for cell in group.cells(row)))
-    console.print(drawn)
+    print_table(drawn, drop=_less_important(numbers), note="table.json has them")
     if table["synthetic"]:
         console.print(SYNTHETIC, style="bold yellow")
     notes = [group.note for group in groups if group.note]

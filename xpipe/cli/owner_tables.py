@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xpipe.cli.console import SYNTHETIC, new_console, new_table
+from xpipe.cli.console import SYNTHETIC, new_console, new_table, print_table
 from xpipe.engine.results import stages_used
 from xpipe.errors import ConfigError
 from xpipe.formats.owner_files import read_owners
@@ -178,7 +178,7 @@ def _print(folder: str, found: list[Owner], title: str, what: tuple[str, ...]) -
         table.add_row(owner.who, *(cells[each] for each in what), *[chance] * sure, *[shown] * bool(texts))
     console = new_console()
     console.print(title)  # as a title of the table it would be folded to the table's width
-    console.print(table)
+    print_table(table, drop=("text",), note="they are in the columns of your table")
 
 
 def _say_more(left: int) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import click
 
+from xpipe.cli.completion import complete_runs
+
 SHOWN = 20  # rows of a table, unless told otherwise
 
 
 @click.command(short_help="Show who owns which label, and how sure that is.")
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=complete_runs)
 @click.option("--group", metavar="G", help="The members of a group and their labels; its name or number.")
 @click.option("--label", metavar="L", help="The owners of a label, surest first; its name or number.")
 @click.option("--doubtful", type=click.IntRange(1), metavar="N", help="The N owners with the lowest chances.")

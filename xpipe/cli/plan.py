@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from xpipe.cli.combinations import combinations
+from xpipe.cli.completion import complete_pipelines
 from xpipe.cli.options import SET_HELP
 
 
 @click.command(short_help="What `run` would do, and why: cached or to do, rows, memory.")
-@click.argument("pipeline")
+@click.argument("pipeline", shell_complete=complete_pipelines)
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=SET_HELP)
 def plan(pipeline: str, overrides: tuple[str, ...]) -> None:
     """Show what `run` would do: per stage cached or to do, why, rows, memory."""
@@ -21,7 +22,7 @@ def plan(pipeline: str, overrides: tuple[str, ...]) -> None:
     found = find_pipeline(pipeline)  # a file, or an example of the package
     checked = config.load(found, overrides)
     if not checked.matrix:
-        run_tables.show_plan(checked, decide.plan(checked))
+        run_tables.show_plan(checked, decide.plan(checked), replaced=decide.replaced(checked))
         return
     from xpipe.engine import sweep
 

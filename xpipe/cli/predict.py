@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
+from xpipe.cli.completion import complete_files, complete_runs
 from xpipe.metrics.options import K
 
 
 @click.command(short_help="Predict labels of new rows with a model of a run.")
-@click.argument("run", metavar="RUN")
-@click.argument("input_place", metavar="INPUT")
+@click.argument("run", metavar="RUN", shell_complete=complete_runs)
+@click.argument("input_place", metavar="INPUT", shell_complete=complete_files)
 @click.option("--out", required=True, metavar="FILE", help="The Parquet table to write.")
 @click.option("--model", metavar="NAME", help="Which model, where the run has several: tree, or the name of a head.")
 @click.option("-k", type=click.IntRange(1), default=K, show_default=True, help="Labels per row.")

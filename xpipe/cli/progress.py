@@ -3,7 +3,9 @@
 Knows nothing of stages or clusters, and imports rich only where it draws bars.
 
     with Progress() as progress:
-        bar = progress.stage("read", total=120, unit="rows")
+        bar = progress.stage("read", unit="rows")
+        bar.begin("planning")
+        bar.begin("reading", total=120)
         bar.advance(40)
         bar.done("120 rows, 3 rejected")
 """
@@ -29,11 +31,21 @@ class Bar:
 
     def __init__(self, progress: Progress, name: str, total: int | None, unit: str):
         """Start at 0 of `total` units. None: the total is not known yet."""
-        self.progress, self.name, self.total, self.unit = progress, name, total, unit
-        self.count = 0
-        self.started = self.last_line = progress.clock()
+        self.progress, self.name, self.unit = progress, name, unit
+        self.doing, self.counts = "", unit  # what the step does, and what it counts
+        self.total, self.count = total, 0
+        self.steps = 0
+        self.started = self.begun = self.last_line = progress.clock()
         self.ended = False
         self.task: Any = None  # its id in rich
+
+    def begin(self, doing: str, total: int | None = None, unit: str | None = None) -> None:
+        """Begin a step: what the stage does now. total: None where nothing is counted. unit: of this step."""
+        with self.progress.lock:
+            self.steps += 1
+            self.doing, self.total, self.count, self.counts = doing, total or None, 0, unit or self.unit
+            self.begun = self.progress.clock()
+            self.progress.show(self, anew=True)
 
     def expect(self, more: int) -> None:
         """Add units to the total. The first call makes an unknown total known."""
@@ -52,16 +64,29 @@ class Bar:
         self.progress.end(self, text)
 
     def figures(self) -> str:
-        """Count, share, rate and time left, as far as they are known."""
-        seconds = self.progress.clock() - self.started
-        known = f"{self.count:,}" if self.total is None else f"{self.count:,}/{self.total:,}"
-        parts = [f"{known} {self.unit}" + (f" ({100 * self.count // self.total} %)" if self.total else "")]
+        """What the stage does, count, share, rate and time left, as far as they are known; the time of the stage."""
+        seconds = self.progress.clock() - self.begun
+        parts = [self.doing] if self.doing else []
+        if self.count or self.total:
+            share = f"/{self.total:,} {self.counts} ({100 * self.count // self.total} %)" if self.total else ""
+            parts.append(f"{self.count:,}{share}" if share else f"{self.count:,} {self.counts}")
+        elif not self.doing:
+            parts.append("at work")
         if self.count and seconds > 0:
             rate = self.count / seconds
-            parts.append(f"{rate:,.0f} {self.unit}/s" if rate >= 10 else f"{rate:.2g} {self.unit}/s")
-            if self.total is not None and self.total > self.count and not self.ended:
+            parts.append(f"{rate:,.0f} {self.counts}/s" if rate >= 10 else f"{rate:.2g} {self.counts}/s")
+            if self.total is not None and self.total > self.count:
                 parts.append(f"{format_seconds((self.total - self.count) / rate)} left")
-        return ", ".join([*parts, format_seconds(seconds)])
+        return ", ".join([*parts, self.elapsed()])
+
+    def outcome(self) -> str:
+        """What was done, and the time of the stage. Steps go over the same rows again: their sum would say nothing."""
+        counted = f"{self.count:,} {self.unit}, " if self.count and not self.steps else ""
+        return f"{counted}{self.elapsed()}"
+
+    def elapsed(self) -> str:
+        """The time since the stage started."""
+        return format_seconds(self.progress.clock() - self.started)
 
 
 class Progress:
@@ -114,17 +139,23 @@ class Progress:
         with self.lock:
             self.bars.append(bar)
             if self._rich is not None:
-                bar.task = self._rich.add_task(name, total=total, unit=unit)
+                bar.task = self._rich.add_task(name, total=bar.total or None, bar=bar)
             elif self.mode == "plain":
-                self._write(f"{name}: started" + (f", {total:,} {unit}" if total is not None else ""))
+                self._write(f"{name}: started" + (f", {total:,} {unit}" if total else ""))
         return bar
 
-    def show(self, bar: Bar) -> None:
-        """Update the line of a bar. Without a terminal, a line is written at most every ten seconds."""
+    def show(self, bar: Bar, anew: bool = False) -> None:
+        """Update the line of a bar. Without a terminal, a line is written at most every ten seconds.
+
+        anew: whether a step begins, so that its rate counts from here.
+        """
         with self.lock:
             if bar.ended:
                 return
             if self._rich is not None:
+                if anew:  # rich cannot make a known total unknown
+                    self._rich.remove_task(bar.task)
+                    bar.task = self._rich.add_task(bar.name, total=bar.total, bar=bar)
                 self._rich.update(bar.task, completed=bar.count, total=bar.total)
             elif self.mode == "plain" and self.clock() - bar.last_line >= EVERY_SECONDS:
                 bar.last_line = self.clock()
@@ -140,8 +171,8 @@ class Progress:
             if self._rich is not None:
                 self._rich.remove_task(bar.task)
             if self.mode != "quiet":
-                state = "done" if finished else "not finished"
-                self._write(f"{bar.name}: {state}, {bar.figures()}" + (f"; {text}" if text else ""))
+                told = f"done, {bar.outcome()}" if finished else f"not finished, {bar.figures()}"
+                self._write(f"{bar.name}: {told}" + (f"; {text}" if text else ""))
 
     def note(self, text: str) -> None:
         """Write a line, except in quiet mode."""
@@ -179,26 +210,35 @@ class Progress:
 
 def _rich_progress(stream: TextIO) -> Any:
     """The bars of rich, with our columns."""
-    from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as RichProgress
     from rich.text import Text
 
     from xpipe.cli.console import SafeConsole
 
     class CountColumn(ProgressColumn):
-        """Count and rate in the stage's own unit."""
+        """What the stage does; count and rate in its unit, where it counts."""
 
         def render(self, task: Any) -> Text:
             """The text of the column for a bar."""
-            total = "" if task.total is None else f"/{task.total:,.0f}"
+            bar: Bar = task.fields["bar"]
+            total = f"/{bar.total:,}" if bar.total else ""
             rate = f"  {task.speed:,.0f}/s" if task.speed else ""
-            return Text(f"{task.completed:,.0f}{total} {task.fields['unit']}{rate}")
+            counted = f"{bar.count:,}{total} {bar.counts}{rate}" if bar.count or total else ""
+            return Text("  ".join(part for part in (bar.doing, counted) if part))
+
+    class StageTime(ProgressColumn):
+        """The time since the stage started, over all its steps."""
+
+        def render(self, task: Any) -> Text:
+            """The text of the column for a bar."""
+            return Text(task.fields["bar"].elapsed(), style="progress.elapsed")
 
     return RichProgress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         CountColumn(),
-        TimeElapsedColumn(),
+        StageTime(),
         TimeRemainingColumn(),
         console=SafeConsole(file=stream, force_terminal=True),
         transient=True,

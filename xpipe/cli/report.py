@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
+from xpipe.cli.completion import complete_runs
+
 
 @click.command(short_help="Make the report of a run anew.")
-@click.argument("folder", metavar="RUN")
+@click.argument("folder", metavar="RUN", shell_complete=complete_runs)
 @click.option("--out", metavar="FILE", help="Write the report to this file, and leave the folder of the run as it is.")
 def report(folder: str, out: str | None) -> None:
     """Make report.html of a run or of a matrix anew: its folder, or its name below runs/.

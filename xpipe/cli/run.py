@@ -7,11 +7,12 @@ from typing import Any
 import click
 
 from xpipe.cli.combinations import combinations
+from xpipe.cli.completion import complete_pipelines
 from xpipe.cli.options import SET_HELP
 
 
 @click.command(short_help="Run a pipeline file; what is finished is not done again.")
-@click.argument("pipeline")
+@click.argument("pipeline", shell_complete=complete_pipelines)
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=SET_HELP)
 @click.pass_obj
 def run(options: dict[str, Any], pipeline: str, overrides: tuple[str, ...]) -> None:
@@ -29,7 +30,8 @@ def run(options: dict[str, Any], pipeline: str, overrides: tuple[str, ...]) -> N
     click.get_current_context().meta["resume"] = resume
     with Progress(mode=options["progress"]) as progress:
         chosen = backend.choose(checked.backend)
-        progress.note(f"backend {chosen.name}: {chosen.reason}")
+        if chosen.is_news:
+            progress.note(f"backend {chosen.name}: {chosen.reason}")
         if checked.matrix:
             from xpipe.engine import sweep
 

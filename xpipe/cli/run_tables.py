@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from xpipe.cli.console import SYNTHETIC, new_console, new_table
+from xpipe.cli.console import SYNTHETIC, new_console, new_table, print_table
 from xpipe.ground.quantities import format_bytes, format_seconds
 from xpipe.stages import STAGES
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from xpipe.engine.pipeline import Pipeline
     from xpipe.engine.prune import Removed
     from xpipe.formats.checking import CheckReport
+
+
+SHOWN_COMPILING = 1.0  # seconds of compilation that are worth a word
 
 
 def _mark(ok: bool | None, no: str, unknown: str) -> Text:
@@ -33,9 +36,9 @@ def _show_heads(summary: dict[str, Any]) -> None:
 
 def _show_models(summary: dict[str, Any]) -> None:
     """Print the table of stage evaluate."""
-    from xpipe.cli.model_tables import models_table
+    from xpipe.cli.model_tables import show_models
 
-    new_console().print(models_table(summary))
+    show_models(summary)
 
 
 STAGE_TABLES: Mapping[str, Callable[[dict[str, Any]], None]] = {"verify": _show_heads, "evaluate": _show_models}
@@ -56,22 +59,23 @@ def show_results(results: dict[str, Any]) -> None:
         console.print(f"  {name + folder:<10} {output['path']}  ({count}{format_bytes(output['bytes'])})")
     cached = all(stage["status"] == "cached" for stage in results["stages"])
     ending = "everything was cached" if cached else "done"
+    compiling = sum(stage.get("compile_seconds", 0) for stage in results["stages"])
+    if compiling >= SHOWN_COMPILING:
+        console.print(f"kernels were compiled in {format_seconds(compiling)}, which the times of the stages leave out")
     console.print(f"{ending} in {format_seconds(results['seconds'])}; details: {results['out']}/results.json")
 
 
 def _show_stages(results: dict[str, Any]) -> None:
     """Print one row per stage of a run: its status, rows, time and memory, and what it made."""
     numbers = ("rows", "seconds", "peak memory")
-    columns = ("stage", "status", "rows", "seconds", "peak memory", "what")
-    table = new_table(*columns, numbers=numbers, title=results["name"])
+    table = new_table("stage", "status", *numbers, "what", numbers=numbers, title=results["name"])
     for stage in results["stages"]:
         summary = stage["summary"]
         peak = format_bytes(stage["peak_memory"]) if stage.get("peak_memory") else "-"
         rows = f"{summary['rows']:,}" if "rows" in summary else "-"
-        table.add_row(
-            stage["stage"], stage["status"], rows, f"{stage['seconds']:.1f}", peak, describe(stage["stage"], summary)
-        )
-    new_console().print(table)
+        figures = [rows, f"{stage['seconds']:.1f}", peak]
+        table.add_row(stage["stage"], stage["status"], *figures, describe(stage["stage"], summary))
+    print_table(table, drop=("peak memory", "rows", "status"), note="results.json has them")
 
 
 def describe(stage: str, summary: dict[str, Any]) -> str:
@@ -79,9 +83,10 @@ def describe(stage: str, summary: dict[str, Any]) -> str:
     return next((known.describe(summary) for known in STAGES if known.name == stage), "")
 
 
-def show_plan(pipeline: Pipeline, decisions: Sequence[Decision], title: str | None = None) -> None:
-    """Print one row per step of a plan. title: by default the name of the pipeline."""
-    console = new_console()
+def show_plan(
+    pipeline: Pipeline, decisions: Sequence[Decision], title: str | None = None, replaced: str | None = None
+) -> None:
+    """Print one row per step of a plan. title: by default the name of the pipeline. replaced: what `run` replaces."""
     table = new_table(
         "stage", "status", "rows", "memory per worker", "why", numbers=("rows", "memory per worker"),
         title=title or pipeline.name,
@@ -95,7 +100,9 @@ def show_plan(pipeline: Pipeline, decisions: Sequence[Decision], title: str | No
             f"about {format_bytes(needed)}" if needed is not None else "?",
             decision.why,
         )
-    console.print(table)
+    print_table(table, drop=("memory per worker", "rows"))
+    if replaced:
+        new_console().print(replaced)
 
 
 def show_check(report: CheckReport) -> None:
@@ -108,7 +115,7 @@ def show_check(report: CheckReport) -> None:
     for row in report.rows:
         mark = _mark(row.ok, "differs", "")
         table.add_row(row.quantity, _figure(row.published), _figure(row.found), mark, row.note)
-    console.print(table)
+    print_table(table, drop=("note",))
 
 
 def _figure(value: Any) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
+from xpipe.cli.completion import complete_runs
+
 
 @click.command(short_help="Show the results of a run.")
-@click.argument("folder", metavar="RUN")
+@click.argument("folder", metavar="RUN", shell_complete=complete_runs)
 def show(folder: str) -> None:
     """Show the results of a run or of a matrix: its folder, or its name below runs/."""
     from xpipe.cli import run_tables

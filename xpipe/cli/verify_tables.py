@@ -10,7 +10,7 @@ from rich.text import Text
 
 from xpipe.argmaxability.explanation import Explanation
 from xpipe.argmaxability.summary import PERCENTILES, Line
-from xpipe.cli.console import new_console, new_table
+from xpipe.cli.console import new_console, new_table, print_table
 from xpipe.errors import printable
 from xpipe.ground.quantities import format_seconds
 
@@ -35,7 +35,6 @@ def show_verdicts(
 
     noun: what a row of the weights is called.
     """
-    console = new_console()
     radius = [f"radius p{percent}" for percent in PERCENTILES]
     above, one = f"radius > {eps:g}", "radius >= 1"
     active = "active labels" if noun == "label" else f"{noun}s"
@@ -53,7 +52,7 @@ def show_verdicts(
             *([f"{line.bounds_only:,}"] * exact),
             *(["-"] * len(radius) if line.radii is None else [f"{value:.3g}" for value in line.radii]),
         )
-    console.print(table)
+    print_table(table, drop=[*radius[1:], one, "bounds only", "undecided", *radius[:1]], note=f"{out} has them")
     rate = n_distinct / seconds if seconds else 0
     took = f"{n_distinct:,} distinct sets in {format_seconds(seconds)}, {rate:,.0f} a second"
     show_sentence(f"{took}; verdicts: {out}")
@@ -74,7 +73,9 @@ def show_heads(summary: dict[str, Any]) -> None:
             cells.append(f"{head['dft']['guaranteed']:,}" if "dft" in head else "-")
         table.add_row(Text(printable(head["name"])), *cells)
     console = new_console()
-    console.print(table)
+    print_table(
+        table, drop=("inputs", "by sign changes", one, "undecided", "median radius"), note="verification.json has them"
+    )
     if summary.get("radius") == "exact" and (short := sum(head.get("bounds_only", 0) for head in summary["heads"])):
         console.print(f"{short:,} radii are known by their bounds only: see column `exact` of verdicts.parquet")
     for head in summary["heads"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -23,6 +23,37 @@ S = TypeVar("S")
 R = TypeVar("R")
 TASKS_PER_WORKER = 4  # enough that all workers finish at about the same time, few enough that a task is worth its cost
 SHARE_OF_MEMORY = 1 / 8  # of a worker's memory that the rows of one task may take
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the progress of a step counts instead of the sizes of its units: `total` of `unit`, such as labels.
+
+    Finished units count for their share of all sizes. by_stage: the stage moves the bar itself.
+    """
+
+    total: int
+    unit: str
+    by_stage: bool = False
+
+
+class StepCount:
+    """Moves the bar of a stage during one step, as its units finish."""
+
+    def __init__(self, bar: Bar, doing: str, units: Sequence[Unit], counts: Counts | None):
+        """Begin the step."""
+        self.size = sum(unit.size for unit in units)
+        self.counts = counts or Counts(self.size, "")
+        self.bar, self.done, self.shown = bar, 0, 0
+        bar.begin(doing, total=self.counts.total, unit=self.counts.unit or None)
+
+    def add(self, units: Iterable[Unit]) -> None:
+        """Count finished units."""
+        self.done += sum(unit.size for unit in units)
+        count = self.counts.total * self.done // max(self.size, 1)
+        if count > self.shown and not self.counts.by_stage:
+            self.bar.advance(count - self.shown)
+            self.shown = count
 
 
 @dataclass
@@ -58,15 +89,18 @@ class Context(Generic[P]):
         *,
         bytes_per_row: float = 0,
         one_unit_per_task: bool = False,
+        doing: str = "",
+        counts: Counts | None = None,
     ) -> list[Finished[R]]:
         """Run `work(folder, unit, shared)` for every unit on the cluster. Returns the finished units, in order.
 
         Units are bundled into tasks of about equal size, unless one_unit_per_task. A unit that an interrupted run
         finished is not done again. Its receipt is checked against the return annotation of `work`, `Finished[R]`.
         step: the name of this part of the stage. shared: what all units need. bytes_per_row: the memory that one row of
-        a unit needs.
+        a unit needs. doing: what people are told meanwhile, such as "choosing the method". counts: what progress
+        counts, where that is not the sizes of the units in the unit of the stage.
         """
-        return self._map(step, work, units, shared, False, bytes_per_row, one_unit_per_task)
+        return self._map(step, work, units, shared, False, bytes_per_row, one_unit_per_task, doing, counts)
 
     def map_together(
         self,
@@ -76,12 +110,13 @@ class Context(Generic[P]):
         shared: S,
         *,
         bytes_per_row: float = 0,
+        doing: str = "",
     ) -> list[Finished[R]]:
         """Like `map`, for work that is cheaper for several units at once.
 
         `work(folder, units, shared)` yields each unit with what it gave, as soon as the unit is finished.
         """
-        return self._map(step, work, units, shared, True, bytes_per_row, False)
+        return self._map(step, work, units, shared, True, bytes_per_row, False, doing, None)
 
     def _map(
         self,
@@ -92,14 +127,18 @@ class Context(Generic[P]):
         together: bool,
         bytes_per_row: float,
         one_unit_per_task: bool,
+        doing: str,
+        counts: Counts | None,
     ) -> list[Finished[Any]]:
         """What `map` and `map_together` do: resume, bundle the pending units, run them, and collect all results."""
         done = self._finished_before(step, work)
         pending = [unit for unit in units if unit.name not in done]
-        self.bar.expect(sum(unit.size for unit in units))
-        if len(pending) < len(units):
-            self.resumed += len(units) - len(pending)
-            self.bar.advance(sum(unit.size for unit in units if unit.name in done))
+        self.resumed += len(units) - len(pending)
+        if pending and not self.cluster.ready:
+            self.bar.begin("waiting for workers")
+            self.cluster.open()
+        counted = StepCount(self.bar, doing, units, counts)
+        counted.add(unit for unit in units if unit.name in done)
         chunks = [(unit,) for unit in pending] if one_unit_per_task else self._chunks(pending, bytes_per_row)
         calls = [
             Call(
@@ -112,7 +151,7 @@ class Context(Generic[P]):
         def on_done(call: Call, outcome: Outcome) -> None:
             done.update(outcome.receipts)
             self.peak_bytes = max(self.peak_bytes, outcome.peak_bytes)
-            self.bar.advance(sum(unit.size for unit in call.units))
+            counted.add(call.units)
 
         if calls:
             self.cluster.run(calls, on_done)

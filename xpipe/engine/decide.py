@@ -11,7 +11,7 @@ from xpipe.engine.manifest import MANIFEST, STORE_FORMAT, Artifact, Manifest, co
 from xpipe.engine.paths import absolute
 from xpipe.engine.pipeline import Pipeline
 from xpipe.engine.receipts import count_receipts
-from xpipe.engine.results import last_ingredients
+from xpipe.engine.results import last_ingredients, last_pipeline
 from xpipe.engine.sources import Source, Watched
 from xpipe.engine.stage import Estimate
 from xpipe.engine.store import Store
@@ -21,6 +21,7 @@ from xpipe.ground import files
 from xpipe.ground.backend import Backend, choose
 
 MOST_CHANGES = 4  # changes of a stage that `why` names
+SAME_OUTPUT = ("backend", "cluster", "out", "store")  # settings that are not what a run is about
 
 
 @dataclass
@@ -106,6 +107,23 @@ def _why_to_do(stage: str, folder: str, ingredients: dict[str, Any], last: Mappi
     if stage in last:
         return "changed: " + "; ".join(differences(last[stage], ingredients)[:MOST_CHANGES])
     return "not run yet"
+
+
+def replaced(pipeline: Pipeline) -> str | None:
+    """What a run will replace: results of other settings in its folder. None where there are none."""
+    last = last_pipeline(pipeline.out)
+    if last is None:
+        return None
+    now = pipeline.to_json()
+    changes = differences(
+        {key: value for key, value in last.items() if key not in SAME_OUTPUT},
+        {key: value for key, value in now.items() if key not in SAME_OUTPUT},
+    )
+    if not changes:
+        return None
+    more = f" and {len(changes) - MOST_CHANGES} more" if len(changes) > MOST_CHANGES else ""
+    told = f"{'; '.join(changes[:MOST_CHANGES])}{more}"
+    return f"the results in {pipeline.out} will be replaced ({told}); to keep them: --set out={pipeline.out}-2"
 
 
 def _artifact(manifest: Manifest, name: str) -> Artifact:

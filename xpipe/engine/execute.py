@@ -13,7 +13,7 @@ from typing import Any
 from xpipe.engine import places, registry
 from xpipe.engine.cluster import connect
 from xpipe.engine.conclude import conclude
-from xpipe.engine.decide import check, decide
+from xpipe.engine.decide import check, decide, replaced
 from xpipe.engine.export import export, written
 from xpipe.engine.locks import RunLock, StoreLock
 from xpipe.engine.manifest import Manifest
@@ -21,7 +21,7 @@ from xpipe.engine.paths import absolute
 from xpipe.engine.perform import Run, perform
 from xpipe.engine.pipeline import Pipeline
 from xpipe.engine.progress import Progress
-from xpipe.engine.results import RESULTS, last_ingredients
+from xpipe.engine.results import FORMAT, RESULTS, last_ingredients
 from xpipe.engine.run_record import close_journal
 from xpipe.engine.store import Store
 from xpipe.engine.wiring import Step
@@ -29,6 +29,7 @@ from xpipe.ground import files, machine
 from xpipe.ground.backend import Backend
 from xpipe.ground.checked_json import dump_json
 from xpipe.ground.library_threads import while_executing
+from xpipe.ground.quantities import timestamp
 from xpipe.ground.temporary_names import is_abandoned
 
 
@@ -72,7 +73,7 @@ def run(pipeline: Pipeline, progress: Progress, backend: Backend, *, concluding:
     >>> [(stage["stage"], stage["status"]) for stage in results["stages"]]
     [('synth', 'ran'), ('read', 'ran'), ('report', 'ran')]
     """
-    started = time.monotonic()
+    started, began = time.monotonic(), timestamp()
     steps = check(pipeline)
     out = absolute(pipeline.out)
     artifacts = Store(absolute(pipeline.store))
@@ -89,13 +90,15 @@ def run(pipeline: Pipeline, progress: Progress, backend: Backend, *, concluding:
             progress.note(
                 f"the run before (process {lock.left_behind.get('pid')}) did not finish; going on where it stopped"
             )
+        if lost := replaced(pipeline):
+            progress.note(lost)
         remove_abandoned(out, artifacts.path, registry.folder_of(artifacts.path))  # stages clear their own folders
         shared = Run(pipeline, artifacts, cluster, progress, backend, out, started)
         made, rows = _perform_all(steps, shared, last_ingredients(out))
-        results = _export_all(steps, made, rows, shared)
+        results = {"started": began, **_export_all(steps, made, rows, shared)}
         if concluding:
             conclude(steps, results, progress.warn)
-        results["seconds"] = round(time.monotonic() - started, 3)
+        results |= {"seconds": round(time.monotonic() - started, 3), "finished": timestamp()}
         files.write_bytes(files.join(out, RESULTS), dump_json(results))
         close_journal(out)
         registry.register(artifacts.path, out, [f"{row['stage']}-{row['key']}" for row in rows])
@@ -139,6 +142,7 @@ def _export_all(
         if name in made[step.stage.name].artifacts
     ]
     return {
+        "format": FORMAT,
         "name": run.pipeline.name,
         "synthetic": any(manifest.summary.get("synthetic", False) for manifest in made.values()),
         "seed": run.pipeline.seed,

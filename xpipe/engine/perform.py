@@ -5,7 +5,9 @@ Knows no particular stage, and nothing of the steps before and after.
 
 from __future__ import annotations
 
+import functools
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +17,7 @@ from xpipe.engine.decide import Decision
 from xpipe.engine.locks import sole_builder
 from xpipe.engine.manifest import Cost, Manifest
 from xpipe.engine.pipeline import Pipeline
-from xpipe.engine.progress import Progress, Says
+from xpipe.engine.progress import Bar, Progress
 from xpipe.engine.receipts import RECEIPTS
 from xpipe.engine.sources import Watched, changed
 from xpipe.engine.store import Store
@@ -23,6 +25,8 @@ from xpipe.engine.wiring import Step
 from xpipe.errors import DataError
 from xpipe.ground import files, machine
 from xpipe.ground.backend import Backend
+from xpipe.ground.compile_time import compile_time
+from xpipe.ground.quantities import format_seconds
 
 SLOW_COMPILATION = 2.0  # seconds; a compilation that takes longer is mentioned
 
@@ -54,7 +58,7 @@ def perform(step: Step, decision: Decision, run: Run) -> tuple[Manifest, dict[st
             if manifest is None or artifacts.damage(manifest):
                 manifest, how = _build(step, decision, run)
                 record |= how
-    record["seconds"] = round(time.monotonic() - started, 3)
+    record["seconds"] = round(time.monotonic() - started - record.get("compile_seconds", 0.0), 3)
     if manifest.cost is not None:
         record["cost"] = manifest.cost  # of a cached stage: when it was made
     record["ingredients"] = manifest.ingredients
@@ -85,30 +89,43 @@ def _build(step: Step, decision: Decision, run: Run) -> tuple[Manifest, dict[str
         backend=run.backend,
         sources=decision.sources,
     )
-    if pipeline.cluster.kind == "local":
-        _compile(step, progress)
+    compiling = _compile(step, pipeline, bar)
     machine.reset_peak()
     began = time.monotonic()
     try:
-        produced = step.stage.run(context)
+        with compile_time() as compiled:  # what this process compiles on first use
+            produced = step.stage.run(context)
     except (DataError, OSError):
         _check_sources(step, decision, run)  # if an input file has changed, that explains the failure better
         raise
     _check_sources(step, decision, run)
     peak = context.peak_bytes or machine.peak_bytes()
-    cost = Cost(seconds=round(time.monotonic() - began, 3), peak_memory=peak)
+    cost = Cost(seconds=round(time.monotonic() - began - sum(compiled), 3), peak_memory=peak)
+    compiling += sum(compiled)
     manifest = artifacts.publish(name, key, ingredients, produced.artifacts, produced.summary, cost)
-    bar.done()
-    return manifest, {"status": "resumed" if context.resumed else "ran", "peak_memory": peak}
+    slow = compiling > SLOW_COMPILATION
+    bar.done(f"{format_seconds(compiling)} of it to compile kernels, once for this machine" if slow else "")
+    how = {"status": "resumed" if context.resumed else "ran", "peak_memory": peak}
+    return manifest, how | {"compile_seconds": round(compiling, 3)}
 
 
-def _compile(step: Step, says: Says) -> None:
-    """Compile the kernels of a stage before the workers start, which would otherwise all compile them at once."""
+def _compile(step: Step, pipeline: Pipeline, bar: Bar) -> float:
+    """Compile the kernels of a stage before local workers start, which would otherwise all compile them at once.
+
+    Returns the seconds. Elsewhere kernels are compiled on first use: this process alone needs no more than it uses.
+    """
+    if pipeline.cluster.kind != "local":
+        return 0.0
     began = time.monotonic()
-    step.stage.compile()
-    seconds = time.monotonic() - began
-    if seconds > SLOW_COMPILATION:
-        says.note(f"{step.stage.name}: compiled its kernels in {seconds:.0f} s, once for this machine")
+    bar.begin("compiling its kernels")
+    _compile_once(step.stage.compile)
+    return time.monotonic() - began
+
+
+@functools.cache
+def _compile_once(compile_kernels: Callable[[], None]) -> None:
+    """Compile kernels, once per process."""
+    compile_kernels()
 
 
 def _check_sources(step: Step, decision: Decision, run: Run) -> None:

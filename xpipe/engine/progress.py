@@ -19,7 +19,13 @@ class Says(Protocol):
 
 
 class Bar(Protocol):
-    """Shows the progress of one stage."""
+    """Shows the progress of one stage, which has one step after the other."""
+
+    def begin(self, doing: str, /, total: int | None = None, unit: str | None = None) -> None:
+        """Begin a step: what the stage does now, such as "choosing the method", and how much of it there is.
+
+        total: None where nothing is counted. unit: what is counted; by default that of the stage.
+        """
 
     def expect(self, count: int, /) -> None:
         """Add `count` units to the total."""
@@ -27,8 +33,8 @@ class Bar(Protocol):
     def advance(self, count: int, /) -> None:
         """Add `count` units to those that are done."""
 
-    def done(self) -> None:
-        """Mark the stage as finished."""
+    def done(self, text: str = "", /) -> None:
+        """Mark the stage as finished. text: what else to say of it."""
 
 
 class Progress(Says, Protocol):

@@ -19,6 +19,8 @@ from xpipe.ground.checked_json import Count, read_json
 RESULTS = "results.json"
 RUNS = "runs"  # the folder where runs lie unless a pipeline says otherwise
 TABLE = "table.json"
+FORMAT = 2  # of both files. 2: every metric is a share between 0 and 1. 1, without a number: those by rank in percent
+BY_RANK = ("precision", "ndcg", "psp", "recall", "f1", "micro_f1", "macro_f1")  # metrics of a model
 FIX = "run the pipeline again: it is written anew"
 
 
@@ -46,6 +48,12 @@ class Ingredients(TypedDict):
     """The part of results.json that tells what the stages of a run were made of."""
 
     stages: list[StageMade]
+
+
+class Settings(TypedDict):
+    """The part of results.json with the settings of the run."""
+
+    pipeline: dict[str, Any]
 
 
 class StageShown(TypedDict):
@@ -109,6 +117,14 @@ def last_ingredients(out: str) -> dict[str, dict[str, Any]]:
     return {stage["stage"]: stage["ingredients"] for stage in found["stages"]}
 
 
+def last_pipeline(out: str) -> dict[str, Any] | None:
+    """The settings of the last run in this folder; None where there is no readable results.json."""
+    try:
+        return read_json(path_of(out), Settings, allow_nan=True)["pipeline"]
+    except DataError:
+        return None
+
+
 def stages_used(out: str) -> set[str]:
     """Names of the stage folders that the finished run in this folder uses.
 
@@ -120,12 +136,35 @@ def stages_used(out: str) -> set[str]:
 
 def read_results(out: str) -> dict[str, Any]:
     """The content of results.json of a run folder. Raises DataError where it is missing or damaged."""
-    return dict(read_json(path_of(out), Results, fix=FIX, allow_nan=True))
+    found: dict[str, Any] = dict(read_json(path_of(out), Results, fix=FIX, allow_nan=True))
+    if "format" not in found:
+        with shown(path_of(out)):
+            _to_shares([model for stage in found["stages"] for model in _measured(stage)])
+        found["format"] = FORMAT
+    return found
 
 
 def read_table(out: str) -> dict[str, Any]:
     """The content of table.json of a matrix. Raises DataError where it is missing or damaged."""
-    return dict(read_json(path_of(out, TABLE), MatrixTable, fix=FIX, allow_nan=True))
+    found: dict[str, Any] = dict(read_json(path_of(out, TABLE), MatrixTable, fix=FIX, allow_nan=True))
+    if "format" not in found:
+        with shown(path_of(out, TABLE)):
+            _to_shares([row["model"] for row in found["rows"]])
+        found["format"] = FORMAT
+    return found
+
+
+def _measured(stage: StageShown) -> list[dict[str, Any]]:
+    """The models that a stage measured."""
+    return stage["summary"].get("models", []) if stage["stage"] == "evaluate" else []
+
+
+def _to_shares(models: list[dict[str, Any]]) -> None:
+    """Turn the percents of an older file into shares."""
+    for model in models:
+        for name in BY_RANK:
+            if name in model:
+                model[name] = [value / 100 for value in model[name]]
 
 
 def places_of_run(name: str) -> list[str]:

@@ -19,7 +19,7 @@ from xpipe.engine.conclude import conclude_sweep
 from xpipe.engine.keep_aside import make_way
 from xpipe.engine.pipeline import Pipeline
 from xpipe.engine.progress import Progress
-from xpipe.engine.results import TABLE
+from xpipe.engine.results import FORMAT, TABLE
 from xpipe.engine.run_record import KEPT
 from xpipe.engine.sweep_table import ORACLE, close_gaps, figures
 from xpipe.engine.wiring import raise_all
@@ -27,6 +27,7 @@ from xpipe.errors import ConfigError, XpipeError
 from xpipe.ground import files
 from xpipe.ground.backend import Backend
 from xpipe.ground.checked_json import dump_json
+from xpipe.ground.quantities import timestamp
 
 GROUPED = ("group", "embed", "assign")  # sections that the oracle switches off
 FIXED = ("matrix", "out", "store")  # keys that every combination has its own value of
@@ -131,7 +132,7 @@ def check(combinations: list[Combination]) -> None:
 
 def run(combinations: list[Combination], base: Pipeline, progress: Progress, backend: Backend) -> dict[str, Any]:
     """Run all combinations, then write and return the table. The same call resumes a sweep that was stopped."""
-    rows = []
+    rows, started = [], timestamp()
     check(combinations)
     out = files.local(base.out)
     execute.remove_abandoned(out)
@@ -141,6 +142,7 @@ def run(combinations: list[Combination], base: Pipeline, progress: Progress, bac
         rows += [{"values": combination.values, "out": results["out"], **row} for row in figures(results)]
     close_gaps(rows)
     table = {
+        "format": FORMAT,
         "name": base.name,
         "keys": list(base.matrix),
         "synthetic": any(row["synthetic"] for row in rows),
@@ -148,6 +150,8 @@ def run(combinations: list[Combination], base: Pipeline, progress: Progress, bac
         "rows": rows,
         "pipeline": base.to_json(),
         "versions": execute.versions(),
+        "started": started,
+        "finished": timestamp(),
     }
     for name in make_way(out, TABLE):
         progress.warn(f"{name} in {out} was in the way of the table: moved to {KEPT}/")

@@ -67,7 +67,7 @@ def name_cell(value: Any, what: str) -> str:
         raise WrongCell(f"the {what} {shown(value)} is {kind_of(value)}, not a name", f"write {what}s as text")
     name = value.strip()
     if not name:
-        raise WrongCell(f"an empty {what}", f"remove it: a row without {what}s has an empty cell")
+        raise WrongCell(f"an empty {what}", f"give its name, or remove it: a row without {what}s has an empty cell")
     return name
 
 
@@ -112,7 +112,7 @@ def number_cell(value: Any) -> float | None:
             raise WrongCell(f"{shown(value)} is not a number", "write 1234.5; or declare the column as category")
         value = float(value)
     if type(value) not in (int, float, Decimal):
-        raise WrongCell(f"{shown(value)} is {kind_of(value)}, not a number", "declare the column as category")
+        raise WrongCell(f"{shown(value)} is {kind_of(value)}, not a number", "write numbers such as 1234.5")
     try:
         number = float(value)
     except OverflowError:
@@ -129,7 +129,7 @@ def category_cell(value: Any) -> str | None:
     if value is None or type(value) in (str, int):
         text = None if value is None else str(value).strip()
         return text or None
-    raise WrongCell(f"{shown(value)} is {kind_of(value)}, not a category", "declare the column as number")
+    raise WrongCell(f"{shown(value)} is {kind_of(value)}, not a category", "write it as text")
 
 
 def _names(values: list[Any], what: str) -> list[str]:

@@ -19,7 +19,7 @@ from xpipe.formats.table_files import TableFile
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 MAGIC = {"gzip": GZIP_MAGIC, "zstd": ZSTD_MAGIC}
 PARQUET_MAGIC = b"PAR1"
-UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 ENDS = {"gzip": ".gz", "zstd": ".zst"}
 
 
@@ -34,10 +34,23 @@ def lines_of_table(file: TableFile) -> Iterator[str]:
                 raise too_long(file.path, number)
             if number == 1:
                 raw = raw.removeprefix(b"\xef\xbb\xbf")
+                if b"\0" in raw:  # cells may hold NUL, like those of Parquet
+                    raise starts_with_nul(file.path, raw)
             try:
                 yield raw.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise not_utf8(file.path, number, raw, error) from None
+
+
+def starts_with_nul(path: str, raw: bytes) -> DataError:
+    """The error of a first line with NUL bytes."""
+    place = raw.index(b"\0")
+    return DataError(
+        "a NUL byte in the first line of a table",
+        where=f"{path}:1, byte {place + 1} of the line, near {raw[max(0, place - 20) : place + 20]!r}",
+        why="the file is UTF-16 or UTF-32 without its mark, or it is damaged",
+        fix="convert it, such as iconv -f utf-16le -t utf-8; or export it again",
+    )
 
 
 def not_utf8(path: str, line: int, raw: bytes, error: UnicodeDecodeError) -> DataError:
@@ -67,10 +80,11 @@ def _check_start(file: TableFile) -> None:
         )
     if start == PARQUET_MAGIC:
         raise DataError("the file is Parquet, not text", where=file.path, fix="its name must end in .parquet")
-    if start.startswith(UTF16_MARKS):
+    encoding = next((name for mark, name in MARKS.items() if start.startswith(mark)), None)
+    if encoding is not None:
         raise DataError(
-            "the file is UTF-16, not UTF-8", where=file.path, why="it starts with the mark of UTF-16",
-            fix="convert it: iconv -f utf-16 -t utf-8",
+            f"the file is {encoding}, not UTF-8", where=file.path, why=f"it starts with the mark of {encoding}",
+            fix=f"convert it: iconv -f {encoding.lower()} -t utf-8",
         )  # fmt: skip
 
 

@@ -14,11 +14,13 @@ import logging
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 CHOICES = ("auto", "cpu", "gpu")
 PROBE_SECONDS = 90.0  # a first CUDA context plus kernel compilation on a slow disk stays well below
 LONGEST_REASON = 240
+DEVICES = ("dev/nvidia[0-9]*", "dev/dxg", "proc/driver/nvidia/gpus/*")  # what a driver shows; dxg: in WSL
 
 log = logging.getLogger("xpipe")
 
@@ -40,6 +42,11 @@ class Backend:
     reason: str
     requested: str = "auto"
     device: str | None = None
+
+    @property
+    def is_news(self) -> bool:
+        """Whether to tell people: a GPU is used, or this machine has one that cannot be used."""
+        return self.name == "gpu" or (self.requested == "auto" and has_gpu())
 
     @property
     def array_module(self) -> Any:
@@ -94,6 +101,11 @@ def probe() -> Probe:
         return Probe(False, "cupy is not installed: pip install 'xpipe[gpu]'")
     # -P: this file's folder must not shadow other packages while it runs as a script
     return _try_in_process([sys.executable, "-P", __file__], PROBE_SECONDS)
+
+
+def has_gpu() -> bool:
+    """Whether the system shows a GPU for CUDA, usable or not."""
+    return any(next(Path("/").glob(pattern), None) is not None for pattern in DEVICES)
 
 
 def _is_installed(package: str) -> bool:

@@ -14,6 +14,7 @@ from xpipe.report.page import shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.ticker import Locator
 
 HEIGHT = 200.0
 ROW = 19.0  # pixels of one horizontal bar
@@ -224,9 +225,22 @@ def _finish(axis: Axes, x: Axis, y: Axis) -> None:
         axis.set_xlim(x.low, x.high)
     if y.low is not None or y.high is not None:
         axis.set_ylim(y.low, y.high)
+    for one, setting in ((axis.xaxis, x), (axis.yaxis, y)):
+        if setting.log:
+            one.set_major_locator(_log_ticks(*one.get_view_interval()))
     if not y.log and axis.get_ylim()[1] >= 10_000:
         axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
     axis.grid(visible=True, axis="y")
+
+
+def _log_ticks(low: float, high: float) -> Locator:
+    """The ticks of a log scale: powers of ten, and numbers between them where less than two powers are in sight."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    span = high / low if low > 0 else 1.0
+    if span < 4:
+        return MaxNLocator(4)
+    return LogLocator() if span > 300 else LogLocator(subs=(1.0, 2.0, 5.0))
 
 
 def _legend(axis: Axes, count: int) -> None:

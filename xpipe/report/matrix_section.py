@@ -43,7 +43,7 @@ def _measures(rows: Sequence[Row]) -> list[tuple[str, Any]]:
     k = max((len(row["model"].get("precision", ())) for row in rows), default=0)
 
     def at(name: str, rank: int) -> Any:
-        return lambda row: row["model"][name][rank - 1] if len(row["model"].get(name, ())) >= rank else None
+        return lambda row: 100 * row["model"][name][rank - 1] if len(row["model"].get(name, ())) >= rank else None
 
     def percent(name: str) -> Any:
         return lambda row: 100 * row["model"][name] if name in row["model"] else None
@@ -124,7 +124,7 @@ def _grids(rows: Sequence[Row]) -> list[Picture]:
         having = [row for row in rows if row["model"].get("name") == model]
         down, across = (list(dict.fromkeys(row["values"][key] for row in having)) for key in keys)
         at = {
-            tuple(row["values"].values()): row["model"]["precision"][-1]
+            tuple(row["values"].values()): 100 * row["model"]["precision"][-1]
             for row in having
             if row["model"].get("precision")
         }
@@ -191,7 +191,8 @@ def _lines(name: str, title: str, rows: Sequence[Row], oracle: Sequence[Row]) ->
     for row in [*oracle, *rows]:
         method = row["values"].get(METHOD)
         label = ORACLE if row in oracle else method if method is not None else name_of(row, several=False)
-        values = [*row["model"]["precision"], *[None] * (k - len(row["model"]["precision"]))]
+        own = [100 * value for value in row["model"]["precision"]]
+        values = [*own, *[None] * (k - len(own))]
         drawn.append(charts.Line(label, values, faint=row in oracle or method == BASELINE, dotted=method == BASELINE))
         cells += [(label, rank, value) for rank, value in enumerate(values, 1)]
     gaps = [

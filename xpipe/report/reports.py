@@ -69,8 +69,8 @@ def run_report(folder: str, results: Mapping[str, Any] | None = None, figures: F
         results = parse_json(dump_json(results), dict[str, Any], where="results.json", allow_nan=True)
     run = read_run(folder, results, figures)
     made = [_careful(title, make, run) for title, make in SECTIONS]
-    evaluated = run.summary("evaluate").get("models", ())
-    told = [f"{model['name']} P@1 {model['precision'][0]:.1f}%" for model in evaluated]
+    evaluated = (run.evaluation or {}).get("models", ())
+    told = [f"{model['name']} P@1 {100 * model['metrics']['precision'][0]:.1f}%" for model in evaluated]
     subtitle = "; ".join(told[:4]) or f"{len(run.results['stages'])} stages"
     page = Page(
         title=shown(run.results["name"]),

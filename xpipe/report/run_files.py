@@ -66,6 +66,8 @@ def read_table(folder: str) -> dict[str, Any]:
     table = _read(files.local(folder), "table.json")
     if table is None:
         raise DataError("no table of a matrix", where=files.join(folder, "table.json"), fix="xpipe run ... first")
+    if "format" not in table:
+        raise DataError("the table of an older release", where=files.join(folder, "table.json"), fix="xpipe report RUN")
     return table
 
 

@@ -54,7 +54,7 @@ def test_every_model_has_the_metrics_of_the_library(evaluated, data):
     own = written["models"][2]["metrics"]
     np.testing.assert_allclose(own["precision"], expected.precision, atol=1e-6)
     np.testing.assert_allclose(own["macro_f1"], expected.macro_f1, atol=1e-6)
-    np.testing.assert_allclose(summary["models"][2]["ndcg"], 100 * expected.ndcg, atol=1e-3)
+    np.testing.assert_allclose(summary["models"][2]["ndcg"], expected.ndcg, atol=1e-5)
 
 
 def test_calibration_is_of_rows_with_labels_and_others_are_told_apart(evaluated, data):

@@ -53,8 +53,8 @@ def test_the_stages_are_the_library(tmp_path, data):
     expected = measure(wide, Y_test, k=3)
     (summary,) = summary_of(results, "evaluate")["models"]
     assert summary["name"] == "tree"
-    np.testing.assert_allclose(summary["precision"], 100 * expected.precision, atol=1e-3)
-    np.testing.assert_allclose(summary["ndcg"], 100 * expected.ndcg, atol=1e-3)
+    np.testing.assert_allclose(summary["precision"], expected.precision, atol=1e-5)
+    np.testing.assert_allclose(summary["ndcg"], expected.ndcg, atol=1e-5)
     (written,) = json.loads((out / "evaluation.json").read_text())["models"]
     np.testing.assert_allclose(written["metrics"]["precision"], expected.precision)
     assert written["propensity"] == {"a": 0.55, "b": 1.5}

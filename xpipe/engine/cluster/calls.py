@@ -131,9 +131,17 @@ def execute(call: Call) -> Outcome:
 
 
 class Cluster(Protocol):
-    """Runs calls. workers: how many calls run at the same time."""
+    """Runs calls. workers: how many calls run at the same time. ready: whether it can be given calls at once."""
 
     workers: int
+
+    @property
+    def ready(self) -> bool:
+        """Whether `open` has nothing left to do."""
+        ...
+
+    def open(self) -> None:
+        """Start the workers, or connect to them."""
 
     def run(self, calls: list[Call], on_done: Callable[[Call, Outcome], None]) -> None:
         """Run all calls. `on_done` is called with each finished one, in the caller's thread."""
@@ -150,6 +158,10 @@ class InProcess:
     """`cluster: none`: runs one call after the other in this process."""
 
     workers = 1
+    ready = True
+
+    def open(self) -> None:
+        """Do nothing: this process is there."""
 
     def run(self, calls: list[Call], on_done: Callable[[Call, Outcome], None]) -> None:
         """Run all calls, in order."""

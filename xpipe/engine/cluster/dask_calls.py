@@ -47,13 +47,22 @@ class DaskCluster:
         self._parts = contextlib.ExitStack()
         self._seen: dict[str, tuple[int, int]] = {}  # for each worker's address, its memory when last seen, its limit
 
+    @property
+    def ready(self) -> bool:
+        """Whether it is connected."""
+        return self._client is not None
+
+    def open(self) -> None:
+        """Start the workers, or connect to them."""
+        if self._client is None:
+            self._client = self._open(self._parts)
+
     def run(self, calls: list[Call], on_done: Callable[[Call, Outcome], None]) -> None:
         """Run all calls. `on_done` is called with each finished one, in the caller's thread.
 
         Raises the error of the first call that failed, in the user's terms. Finished units keep their receipts.
         """
-        if self._client is None:
-            self._client = self._open(self._parts)
+        self.open()
         finished: queue.Queue[Any] = queue.Queue()
         futures: Futures = {}
         with self._admission(calls[0].folder):

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from xpipe.eagle.options import largest_rank
-from xpipe.engine.context import Context
+from xpipe.engine.context import Context, Counts
 from xpipe.engine.manifest import Artifact
 from xpipe.engine.messages import FileEntry, Unit
 from xpipe.engine.params import canonical_params
@@ -68,11 +68,12 @@ def run(context: Context[AssignParams]) -> Produced:
     from xpipe.stages.label_chunks import plan_labels
 
     assignment = _assignment(context)
-    (planned,) = context.map("plan", plan_labels, [Unit("labels", 0)], assignment)
+    (planned,) = context.map("plan", plan_labels, [Unit("labels", 0)], assignment, doing="planning")
     settled = _settle(context, assignment)
-    chunks = context.map("labels", work.assign_chunk, planned.result.units(), settled)
+    chunks = context.map("labels", work.assign_chunk, planned.result.units(), settled, doing="finding owners")
     paths = tuple(made.files[0].path for made in chunks)
-    (gathered,) = context.map("rows", work.gather_rows, [Unit("train", 0)], _owner_files(context, paths, settled))
+    found = _owner_files(context, paths, settled)
+    (gathered,) = context.map("rows", work.gather_rows, [Unit("train", 0)], found, doing="joining")
     features = context.inputs["features"]
     about = matrix_about(assignment.n_labels, features.about["part_rows"], {"train": rows_of(features, "train")})
     about["scores"] = "chance" if to_chances(settled) else SCORES.get(settled.method, "similarity")
@@ -108,9 +109,9 @@ def _settle(context: Context[AssignParams], assignment: Assignment) -> Settled:
     from xpipe.stages.assign.messages import Settled
 
     if not assignment.options.chooses:
-        (judged,) = context.map("trust", work.judge_method, [Unit("trust", 0)], assignment)
+        (judged,) = context.map("trust", work.judge_method, [Unit("trust", 0)], assignment, doing="judging the method")
         return Settled(assignment, assignment.options.method, judged=judged.result)
-    (chosen,) = context.map("choice", work.choose_method, [Unit("choice", 0)], assignment)
+    (chosen,) = context.map("choice", work.choose_method, [Unit("choice", 0)], assignment, doing="choosing the method")
     whitener = tuple(entry.path for entry in chosen.files)
     return Settled(assignment, chosen.result.method, chosen.result, whitener)
 
@@ -152,7 +153,8 @@ def _write_owners(
     )
     cuts = part_rows(context.inputs["features"], "train")
     units = [OwnersPart(f"owners-{index:05d}", rows, index, sum(cuts[:index])) for index, rows in enumerate(cuts)]
-    written = context.map("owners", write_owners_part, units, facts)
+    rows = Counts(sum(cuts), "rows")
+    written = context.map("owners", write_owners_part, units, facts, doing="writing owners", counts=rows)
     return [entry for made in written for entry in made.files]
 
 

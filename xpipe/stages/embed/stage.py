@@ -44,8 +44,8 @@ def run(context: Context[EmbedParams]) -> Produced:
         options=params.options(),
         backend=context.backend,
     )
-    (plan,) = context.map("plan", plan_labels, [Unit("labels", 0)], shared)
-    embedded = context.map("labels", work.embed_chunk, plan.result.units(), shared)
+    (plan,) = context.map("plan", plan_labels, [Unit("labels", 0)], shared, doing="planning")
+    embedded = context.map("labels", work.embed_chunk, plan.result.units(), shared, doing="embedding")
     entries = [entry for made in embedded for entry in made.files]
     about = {
         "n_columns": inputs["features"].about["n_columns"],

@@ -57,8 +57,9 @@ def emit_parts(context: Context[EmitParams], facts: EmitFacts) -> list[FileEntry
     features, datasets = context.inputs["features"], context.params.datasets
     units = [part for name in datasets for split in facts.inputs.splits for part in part_units(features, name, split)]
     finished = context.map_together(
-        "parts", work.write_dataset_parts, units, facts, bytes_per_row=bytes_per_row(context.inputs)
-    )
+        "parts", work.write_dataset_parts, units, facts, bytes_per_row=bytes_per_row(context.inputs),
+        doing="writing rows",
+    )  # fmt: skip
     return [entry for one in finished for entry in one.files]
 
 
@@ -74,7 +75,7 @@ def describe_dataset(
     from xpipe.stages.emit import dataset_json
 
     unit = dataset_json.WrittenDataset(name, 0, parts, vectors, provenance(context))
-    (described,) = context.map(f"about-{name}", dataset_json.describe_dataset, [unit], facts)
+    (described,) = context.map(f"about-{name}", dataset_json.describe_dataset, [unit], facts, doing="describing them")
     return Emitted((*parts, *described.files, *vectors), {name: dataclasses.asdict(described.result)})
 
 
@@ -104,7 +105,7 @@ def emit_label_vectors(context: Context[EmitParams]) -> tuple[FileEntry, ...]:
     units = [
         work.VectorsPart(f"vectors-{index:05d}", entry.rows or 0, index) for index, entry in enumerate(stored.files)
     ]
-    finished = context.map("vectors", work.write_label_vectors, units, locate(stored))
+    finished = context.map("vectors", work.write_label_vectors, units, locate(stored), doing="writing label vectors")
     return tuple(entry for one in finished for entry in one.files)
 
 

@@ -103,13 +103,14 @@ def survey(context: Context[EmitParams], inputs: EmitInputs) -> EmitFacts:
     """Count the labels before any row is written; where the params ask for it, find their order."""
     from xpipe.stages.emit import label_order, label_survey
 
-    n_train = rows_of(context.inputs["features"], "train")
-    (surveyed,) = context.map("survey", label_survey.survey_labels, [Unit("labels", n_train)], inputs)
+    unit = Unit("labels", 0)
+    (surveyed,) = context.map("survey", label_survey.survey_labels, [unit], inputs, doing="counting labels")
     facts = EmitFacts(inputs, surveyed.result)
     params = context.params
     if not (params.writes_dataset("heads") and params.reorders_labels("heads")):
         return facts
-    (ordered,) = context.map("order", label_order.choose_order, [Unit("order", n_train)], facts)
+    unit = Unit("order", 0)
+    (ordered,) = context.map("order", label_order.choose_order, [unit], facts, doing="choosing the order of labels")
     return dataclasses.replace(facts, sign_changes=ordered.result)
 
 
@@ -122,7 +123,7 @@ def emit_other_formats(context: Context[EmitParams], facts: EmitFacts) -> Emitte
         FormatFiles(f"{name}-{split}", rows_of(features, split), name, split) for name in formats for split in splits
     ]
     units += [FormatFiles(f"{name}-names", 0, name, None) for name in formats]
-    finished = context.map("formats", write_format, units, facts, one_unit_per_task=True)
+    finished = context.map("formats", write_format, units, facts, one_unit_per_task=True, doing="writing other formats")
     rows = {split: facts.survey.rows[split] for split in splits}
     return Emitted(tuple(entry for one in finished for entry in one.files), {name: {"rows": rows} for name in formats})
 

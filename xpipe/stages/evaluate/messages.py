@@ -101,7 +101,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of a model that tables show. metrics: in percent, one value per rank; calibration: by name."""
+    """The figures of a model that tables show. metrics: between 0 and 1, one value per rank; calibration: by name."""
 
     metrics: dict[str, list[float]]
     calibration: dict[str, int | float]

@@ -118,7 +118,8 @@ def predict(context: Context[EvaluateParams], models: Sequence[Model]) -> list[l
         for model in models
         for index, n_rows in enumerate(rows)
     ]
-    made = context.map("predict", work.predict_part, units, Prediction(locate(features), context.params))
+    shared = Prediction(locate(features), context.params)
+    made = context.map("predict", work.predict_part, units, shared, doing="predicting")
     return [made[number * len(rows) : (number + 1) * len(rows)] for number in range(len(models))]
 
 
@@ -141,7 +142,7 @@ def measure(
         )
         for model, parts in zip(models, predicted, strict=True)
     ]
-    return context.map("measure", work.measure_model, units, truth, one_unit_per_task=True)
+    return context.map("measure", work.measure_model, units, truth, one_unit_per_task=True, doing="measuring")
 
 
 def join_reports(
@@ -152,7 +153,7 @@ def join_reports(
 
     reports = tuple(made.files[0].path for made in measured)
     content = ReportToJoin(context.params.split, truth.synthetic, reports)
-    (joined,) = context.map("join", work.join_reports, [Unit("report", 0)], content)
+    (joined,) = context.map("join", work.join_reports, [Unit("report", 0)], content, doing="joining the figures")
     return joined
 
 
@@ -167,17 +168,34 @@ def describe(summary: dict[str, Any]) -> str:
     first = summary["models"][0]["precision"]
     ranks = [rank for rank in DESCRIBED_RANKS if rank <= len(first)]
     shown = [
-        f"{model['name']} " + " / ".join(f"{model['precision'][rank - 1]:.2f}" for rank in ranks)
+        f"{model['name']} " + " / ".join(f"{100 * model['precision'][rank - 1]:.2f}" for rank in ranks)
         for model in summary["models"][:3]
     ]
     more = f" and {len(summary['models']) - 3} more models" if len(summary["models"]) > 3 else ""
     return f"{summary['split']}: P@{'/'.join(map(str, ranks))} of {', '.join(shown)}{more}"
 
 
+def compile_kernels() -> None:
+    """Compile the kernels of the metrics on a small problem; those of the models are compiled when they are trained."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    from xpipe.metrics.assessment import assess
+    from xpipe.metrics.evaluation import EvaluationOptions, evaluate_scores
+    from xpipe.metrics.propensity import label_frequency
+    from xpipe.metrics.propensity_constants import Constants
+    from xpipe.metrics.score_files import Known
+
+    Y = sp.csr_matrix(np.tile(np.eye(3, dtype=np.float32), (4, 1)))
+    known = Known(Y, train_labels=Y, synthetic=False)
+    evaluate_scores(Y, known, EvaluationOptions(k=2, constants=Constants(0.55, 1.5), resamples=2))
+    assess(Y, Y, 2, bins=2, frequency=label_frequency(Y))
+
+
 STAGE = Stage(
     name="evaluate",
     section="evaluate",
-    version=4,
+    version=5,
     reads=(
         "features",
         "datasets",
@@ -196,5 +214,6 @@ STAGE = Stage(
     preflight=preflight,
     libraries=("numba", "numpy", "pyarrow", "scipy", "torch"),
     estimate=estimate,
+    compile=compile_kernels,
     describe=describe,
 )

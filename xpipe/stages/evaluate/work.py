@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from xpipe.heads import HeadModel
 
 TABLES = ("reliability", "by_frequency")  # of the calibration; only the report has them
+FORMAT = 1  # of evaluation.json; metrics are shares between 0 and 1
 SHOWN = ("precision", "ndcg", "psp", "recall", "f1", "micro_f1", "macro_f1")
 
 
@@ -127,7 +128,7 @@ def measure_model(folder: str, unit: ModelToMeasure, shared: Truth) -> Finished[
     content = dump_json({**unit.model.about(), **results, "calibration": calibration})
     entry = write_entry(folder, f"measured/{unit.model.name}.json", content)
     shown = {
-        name: [round(100 * value, 3) for value in values]
+        name: [round(value, 5) for value in values]
         for name, values in results["metrics"].items()
         if name in SHOWN
     }
@@ -138,7 +139,8 @@ def measure_model(folder: str, unit: ModelToMeasure, shared: Truth) -> Finished[
 def join_reports(folder: str, unit: Unit, shared: ReportToJoin) -> Finished[None]:
     """Write evaluation.json with all models."""
     models = [json.loads(files.read_bytes(files.join(folder, path))) for path in shared.reports]
-    content = dump_json({"split": shared.split, "synthetic": shared.synthetic, "models": models})
+    about = {"format": FORMAT, "split": shared.split, "synthetic": shared.synthetic}
+    content = dump_json({**about, "models": models})
     return Finished((write_entry(folder, f"evaluation/{EVALUATION_FILE}", content),), None)
 
 

@@ -97,7 +97,7 @@ def run(context: Context[GroupParams]) -> Produced:
         part_rows=rows_of_a_part,
         cuts=tuple(part_rows(labels, "train")),
     )
-    (made,) = context.map("groups", work.make_groups, [Unit("train", n_samples)], shared)
+    (made,) = context.map("groups", work.make_groups, [Unit("train", n_samples)], shared, doing="grouping")
     facts = dataclasses.asdict(made.result)
     widths = {"membership": made.result.groups, "group_labels": labels.about["n_columns"]}
     rows = {"membership": n_samples, "group_labels": made.result.groups}

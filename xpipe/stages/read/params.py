@@ -106,6 +106,8 @@ def table_problems(params: DataParams) -> list[str]:
     forms = "`train` names tables, `dir` a folder of files: one of them must go"
     foreign = "is for files of `dir`, not for tables: leave it out"
     problems = [forms if key == "dir" else f"`{key}` {foreign}" for key in other]
+    texts = params.text if isinstance(params.text, list) else []
+    problems += [f"`text` names the column {name!r} twice" for name in dict.fromkeys(texts) if texts.count(name) > 1]
     if not params.text and not params.columns:
         problems.append("`text` must name the column of texts (or `columns` those of other features)")
     if params.group_labels is not None and params.group is None:

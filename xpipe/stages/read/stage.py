@@ -41,7 +41,7 @@ def run(context: Context[DataParams]) -> Produced:
     units = [
         unit for split in layout.splits for unit in work.parts_of(split, shape.rows[split], context.params.part_rows)
     ]
-    parts = context.map("rows", work.read_part, units, data, bytes_per_row=memory_per_row(data))
+    parts = context.map("rows", work.read_part, units, data, bytes_per_row=memory_per_row(data), doing="reading")
     beside = write_side_files(context, data, [unit.name for unit in units])
     written = [entry for part in parts for entry in part.files] + [entry for one in beside for entry in one.files]
     if context.params.name and not layout.synthetic:
@@ -58,7 +58,8 @@ def scan(context: Context[DataParams]) -> ScannedData:
 
     layout = layout_of(context.params, context.inputs)
     reading = scanning.Reading(layout, context.params, state_of(context.sources))
-    scans = context.map("scan", scanning.scan_file, files_to_scan(layout), reading, one_unit_per_task=True)
+    found = files_to_scan(layout)
+    scans = context.map("scan", scanning.scan_file, found, reading, one_unit_per_task=True, doing="measuring files")
     scanned = tuple(one.result for one in scans)
     shape = check_fit(layout, scanned)
     check_hidden_labels(context.params, shape)

@@ -27,9 +27,9 @@ def run(context: Context[ReportParams]) -> Produced:
     """Count the rows of every part, then make the figures."""
     from xpipe.stages.report import work
 
-    counted = context.map("count", work.count_part, part_units(context.inputs), Nothing())
+    counted = context.map("count", work.count_part, part_units(context.inputs), Nothing(), doing="counting")
     shared = to_figure(context.inputs, [made.result for made in counted], context.params)
-    (made,) = context.map("figures", work.make_figures, [Unit("figures", 0)], shared)
+    (made,) = context.map("figures", work.make_figures, [Unit("figures", 0)], shared, doing="making figures")
     return Produced({ARTIFACT: (made.files, {})}, {"figures": FIGURES})
 
 

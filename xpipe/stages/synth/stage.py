@@ -46,8 +46,8 @@ def run(context: Context[DataParams]) -> Produced:
     units = [
         work.Piece(f"{piece.split}-{piece.index:05d}", piece.n_rows, number) for number, piece in enumerate(pieces)
     ]
-    context.map("pieces", work.write_rows, units, shared)
-    (written,) = context.map("files", work.assemble_files, [Unit("all", 0)], shared)
+    context.map("pieces", work.write_rows, units, shared, doing="writing rows")
+    (written,) = context.map("files", work.assemble_files, [Unit("all", 0)], shared, doing="joining files")
     summary = {
         "rows": sum(piece.n_rows for piece in pieces),
         "synthetic": True,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from xpipe.engine.context import Context
+from xpipe.engine.context import Context, Counts
 from xpipe.engine.manifest import Artifact
 from xpipe.engine.params import canonical_params
 from xpipe.engine.stage import Estimate, Outlook, Produced, Stage
@@ -82,8 +82,11 @@ def run(context: Context[TrainParams]) -> Produced:
     dataset = dataset_folder(context.inputs["datasets"].folder, "heads")
     shared = Training(dataset, context.seed, DEVICES[context.backend.name])
     units = [HeadToTrain(name, 1, head) for name, head in zip(names_of(heads), heads, strict=True)]
-    with tell_progress(context.folder, units, context.note):
-        trained = context.map(STEP, work.train_and_save, units, shared, one_unit_per_task=True)
+    epochs = Counts(sum(head.epochs for head in heads), "epochs", by_stage=True)
+    with tell_progress(context.folder, units, context.note, context.bar):
+        trained = context.map(
+            STEP, work.train_and_save, units, shared, one_unit_per_task=True, doing="training", counts=epochs
+        )
     for made in trained:
         if made.result.note is not None:
             context.note(made.result.note)
@@ -121,7 +124,7 @@ STAGE = Stage(
     libraries=("numba", "numpy", "safetensors", "scipy", "torch"),
     estimate=estimate,
     describe=describe,
-    counts="heads",
+    counts="epochs",
     packages=("torch", "safetensors"),
     extra="heads",
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xpipe.engine.context import Context
+from xpipe.engine.context import Context, Counts
 from xpipe.engine.messages import Unit
 from xpipe.engine.params import canonical_params
 from xpipe.engine.stage import Estimate, Outlook, Produced, Stage
@@ -54,14 +54,17 @@ def run(context: Context[TrainParams]) -> Produced:
     params = context.params.tree
     assert params is not None  # or the stage is off
     shared = work.Training(dataset_folder(context.inputs["datasets"].folder, "tree"), params, context.seed)
-    (plan,) = context.map("plan", work.plan_trees, [Unit("trees", 0)], shared)
+    (plan,) = context.map("plan", work.plan_trees, [Unit("trees", 0)], shared, doing="planning the trees")
     units = [
         work.TreeUnits(f"units-{number:05d}", cost, first, last)
         for number, (first, last, cost) in enumerate(plan.result.chunks)
     ]
-    trained = context.map("units", work.train_units, units, shared, one_unit_per_task=True)
+    labels = Counts(plan.result.labels * plan.result.trees, "labels")
+    trained = context.map(
+        "units", work.train_units, units, shared, one_unit_per_task=True, doing="training", counts=labels
+    )
     parts = work.Trained(shared, tuple(entry.path for made in trained for entry in made.files))
-    (joined,) = context.map("model", work.join_trees, [Unit("model", 0)], parts)
+    (joined,) = context.map("model", work.join_trees, [Unit("model", 0)], parts, doing="joining the trees")
     shape = {"trees": plan.result.trees, "levels": plan.result.levels, "labels": plan.result.labels}
     summary = {
         "rows": plan.result.rows,
@@ -108,6 +111,6 @@ STAGE = Stage(
     libraries=("numba", "numpy", "pyarrow", "scipy"),
     estimate=estimate,
     compile=compile_kernels,
-    counts="units of work",
+    counts="labels",
     describe=describe,
 )

@@ -34,11 +34,11 @@ def run(context: Context[VectorizeParams]) -> Produced:
     units = list(work.parts_of(texts.files))
     shared = work.Texts(locate(texts), context.params.options, texts.about["with_texts"])
     train = [unit for unit in units if unit.split == "train"]
-    context.map("count", work.count_part, train, shared)
+    context.map("count", work.count_part, train, shared, doing="counting words")
     counted = work.Counted("terms", 0, tuple(unit.name for unit in train), sum(unit.size for unit in train))
-    (chosen,) = context.map("choose", work.choose_terms, [counted], shared)
+    (chosen,) = context.map("choose", work.choose_terms, [counted], shared, doing="choosing the vocabulary")
     fitted = work.Fitted(locate(texts), chosen.result, work.digest_of(chosen.files))
-    rows = context.map("rows", work.write_rows, units, fitted)
+    rows = context.map("rows", work.write_rows, units, fitted, doing="writing rows")
     facts = chosen.result
     about = matrix_about(facts.n_features, texts.about["part_rows"], texts.about["rows"])
     about |= {"file_rows": texts.about["file_rows"], "synthetic": False}

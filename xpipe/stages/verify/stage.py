@@ -175,9 +175,9 @@ def prepare(
     from xpipe.stages.verify import work
 
     split = SplitToVerify(context.params.split, labels, every_label=context.params.mode == "argmax")
-    (sets,) = context.map("sets", work.find_sets, [Unit("sets", 0)], split)
+    (sets,) = context.map("sets", work.find_sets, [Unit("sets", 0)], split, doing="finding distinct sets")
     units = [HeadToPrepare(f"head-{source.name}", 0, source) for source in sources]
-    prepared = context.map("prepare", work.prepare_head, units, None)
+    prepared = context.map("prepare", work.prepare_head, units, None, doing="checking weights")
     return sets.result, [made.result for made in prepared]
 
 
@@ -203,7 +203,7 @@ def verify_sets(
         for first in range(0, counts.distinct_sets, SETS_PER_UNIT)
     ]
     shared = Exactness(context.params, context.backend)
-    verified = context.map("verdicts", work.verify_sets, units, shared, one_unit_per_task=True)
+    verified = context.map("verdicts", work.verify_sets, units, shared, one_unit_per_task=True, doing="verifying")
     return {
         head.name: tuple(
             entry.path
@@ -226,7 +226,7 @@ def join_verdicts(
 
     units = [HeadToJoin(head.name, 0, head, parts[head.name]) for head in heads]
     shared = Explaining(context.params.explain, labels)
-    return context.map("join", report.join_verdicts, units, shared, one_unit_per_task=True)
+    return context.map("join", report.join_verdicts, units, shared, one_unit_per_task=True, doing="explaining")
 
 
 def write_report(context: Context[VerifyParams], content: Report) -> Finished[None]:

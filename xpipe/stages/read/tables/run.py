@@ -30,7 +30,7 @@ def run(context: Context[DataParams]) -> Produced:
 
     sources = sources_of(context.params)
     staged = stage(context, sources)
-    (joined,) = context.map("join", joining.join_tables, [Unit("join", 0)], staged)
+    (joined,) = context.map("join", joining.join_tables, [Unit("join", 0)], staged, doing="numbering ids and labels")
     facts = joined.result
     if facts.unnamed:
         context.warn(
@@ -40,7 +40,7 @@ def run(context: Context[DataParams]) -> Produced:
     rows = {split: facts.rows[split] for split in ("train", *sources.held_out_names)}
     units = [part for split, count in rows.items() for part in work.parts_of(split, count, context.params.part_rows)]
     shared = work.Tables(staged, facts, state_of(context.sources))
-    parts = context.map("rows", work.write_part, units, shared)
+    parts = context.map("rows", work.write_part, units, shared, doing="writing rows")
     written = [*joined.files, *(entry for part in parts for entry in part.files)]
     return Produced(
         artifacts_of(context.params, sources, staged, facts, rows, written),
@@ -54,7 +54,7 @@ def stage(context: Context[DataParams], sources: Sources) -> Staged:
 
     pieces = staging.pieces_of(sources)
     shared = staging.Staging(sources, min(context.params.part_rows, staging.PIECE_ROWS))
-    done = context.map("files", staging.stage_piece, pieces, shared, one_unit_per_task=True)
+    done = context.map("files", staging.stage_piece, pieces, shared, one_unit_per_task=True, doing="reading files")
     found: list[staged_rows.StagedRows] = []
     first = dict.fromkeys((source.split for source in sources.splits), 0)
     for piece, one in zip(pieces, done, strict=True):
