@@ -4,8 +4,8 @@
 
 Starting an interpreter that imports numpy, SciPy, numba, Arrow and Dask takes seconds of processor time: most of what a
 small run takes. The template pays them once. It has one thread and no state of any test, and each fork gets its own
-arguments, environment, folder and streams. Signals, exit codes and open files are those of any process. Where the system
-cannot pass open files to other processes, these are started in the plain way.
+arguments, environment, folder and streams. Signals, exit codes and open files are those of any process. Where the
+system cannot pass open files to other processes, these are started in the plain way.
 
     python -m tests.warm_start DESCRIPTOR      the template, which is asked through an open socket
 """

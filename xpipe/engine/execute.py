@@ -12,6 +12,7 @@ from typing import Any
 
 from xpipe.engine import places, registry
 from xpipe.engine.cluster import connect
+from xpipe.engine.compilation import Compilation, kernels_of
 from xpipe.engine.conclude import conclude
 from xpipe.engine.decide import check, decide, replaced
 from xpipe.engine.export import export, written
@@ -84,6 +85,7 @@ def run(pipeline: Pipeline, progress: Progress, backend: Backend, *, concluding:
         RunLock(out) as lock,
         StoreLock(artifacts.path, note=progress.note),
         contextlib.closing(connect(pipeline.cluster, progress)) as cluster,
+        Compilation([kernels for step in steps if (kernels := kernels_of(step))]) as compilation,
     ):
         registry.register(artifacts.path, out)
         if lock.left_behind:
@@ -93,7 +95,7 @@ def run(pipeline: Pipeline, progress: Progress, backend: Backend, *, concluding:
         if lost := replaced(pipeline):
             progress.note(lost)
         remove_abandoned(out, artifacts.path, registry.folder_of(artifacts.path))  # stages clear their own folders
-        shared = Run(pipeline, artifacts, cluster, progress, backend, out, started)
+        shared = Run(pipeline, artifacts, cluster, progress, backend, out, started, compilation)
         made, rows = _perform_all(steps, shared, last_ingredients(out))
         results = {"started": began, **_export_all(steps, made, rows, shared)}
         if concluding:

@@ -5,13 +5,12 @@ Knows no particular stage, and nothing of the steps before and after.
 
 from __future__ import annotations
 
-import functools
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from xpipe.engine.cluster import Cluster
+from xpipe.engine.compilation import Compilation, kernels_of
 from xpipe.engine.context import Context
 from xpipe.engine.decide import Decision
 from xpipe.engine.locks import sole_builder
@@ -42,6 +41,7 @@ class Run:
     backend: Backend
     out: str
     started: float
+    compilation: Compilation
 
 
 def perform(step: Step, decision: Decision, run: Run) -> tuple[Manifest, dict[str, Any]]:
@@ -89,7 +89,7 @@ def _build(step: Step, decision: Decision, run: Run) -> tuple[Manifest, dict[str
         backend=run.backend,
         sources=decision.sources,
     )
-    compiling = _compile(step, pipeline, bar)
+    compiling = _compile(step, run, bar)
     machine.reset_peak()
     began = time.monotonic()
     try:
@@ -109,23 +109,18 @@ def _build(step: Step, decision: Decision, run: Run) -> tuple[Manifest, dict[str
     return manifest, how | {"compile_seconds": round(compiling, 3)}
 
 
-def _compile(step: Step, pipeline: Pipeline, bar: Bar) -> float:
-    """Compile the kernels of a stage before local workers start, which would otherwise all compile them at once.
+def _compile(step: Step, run: Run, bar: Bar) -> float:
+    """Wait until the kernels of a stage are compiled, where local workers would all compile them at once.
 
     Returns the seconds. Elsewhere kernels are compiled on first use: this process alone needs no more than it uses.
     """
-    if pipeline.cluster.kind != "local":
+    kernels = kernels_of(step)
+    if kernels is None or run.pipeline.cluster.kind != "local" or run.compilation.is_ready(kernels):
         return 0.0
     began = time.monotonic()
     bar.begin("compiling its kernels")
-    _compile_once(step.stage.compile)
+    run.compilation.wait_for(kernels)
     return time.monotonic() - began
-
-
-@functools.cache
-def _compile_once(compile_kernels: Callable[[], None]) -> None:
-    """Compile kernels, once per process."""
-    compile_kernels()
 
 
 def _check_sources(step: Step, decision: Decision, run: Run) -> None:

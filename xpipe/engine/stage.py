@@ -66,10 +66,6 @@ def _no_words(summary: dict[str, Any]) -> str:
     return ""
 
 
-def _nothing() -> None:
-    """The default of `Stage.compile`: no kernels to compile."""
-
-
 def _switched_on(params: Any) -> bool:
     """The default of `Stage.enabled`: the stage runs whenever its section is given."""
     return True
@@ -128,9 +124,11 @@ class Stage:
         Packages of which another release may write different bytes.
     estimate : function
         `estimate(params, inputs)`: rows and memory.
-    compile : function
-        Compiles the stage's kernels once, before local workers start. Otherwise all workers, which share one cache of
-        compiled code, would compile them at the same time.
+    compile : function, optional
+        Compiles the stage's kernels by calling them, in a process of its own before local workers need them. Otherwise
+        all workers, which share one cache of compiled code, would compile them at the same time.
+    kernels : str
+        The room of these kernels. Stages that share a room are compiled one after the other.
     describe : function
         `describe(summary)`: one line about what it made, for the table at the end of a run.
     counts : str
@@ -168,7 +166,8 @@ class Stage:
     uses_backend: Callable[[Any], bool] = _on_cpu_only
     libraries: tuple[str, ...] = ()
     estimate: Callable[[Any, dict[str, Artifact]], Estimate] = _unknown
-    compile: Callable[[], None] = _nothing
+    compile: Callable[[], None] | None = None
+    kernels: str = ""
     describe: Callable[[dict[str, Any]], str] = _no_words
     counts: str = "rows"
     instead: str = ""

@@ -10,9 +10,12 @@ import contextlib
 import functools
 import hashlib
 import os
+import platform
 import shutil
+import sys
 import tempfile
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 UNUSED_SECONDS = 30 * 24 * 3600  # a folder that nobody used for so long is removed
@@ -64,3 +67,18 @@ def _remove_unused(home: Path, used: Path) -> None:
         for other in home.iterdir():
             if other != used and other.stat().st_mtime < time.time() - UNUSED_SECONDS:
                 shutil.rmtree(other, ignore_errors=True)
+
+
+@functools.cache
+def notes_folder() -> Path:
+    """The folder of notes on which kernels are compiled: for this machine, this numba, and these files of all rooms."""
+    digest = hashlib.sha256()
+    for room in sorted({path.parent for path in GROUND.parent.rglob("*_numba.py")}):
+        digest.update(f"{room.name} {kernel_stamp(room)} ".encode())
+    digest.update(f"{version('numba')} {version('llvmlite')} {sys.version} {platform.node()}".encode())
+    home = Path(os.environ.get("NUMBA_CACHE_DIR") or kernel_home())
+    folder = home / f"notes-{digest.hexdigest()[:16]}"
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+    return folder

@@ -93,6 +93,7 @@ STAGE = Stage(
     libraries=("numba", "numpy", "pyarrow", "scipy"),
     estimate=estimate,
     compile=compile_kernels,
+    kernels="eagle",
     counts="labels",
     describe=describe,
 )

@@ -215,5 +215,6 @@ STAGE = Stage(
     libraries=("numba", "numpy", "pyarrow", "scipy", "torch"),
     estimate=estimate,
     compile=compile_kernels,
+    kernels="metrics",
     describe=describe,
 )

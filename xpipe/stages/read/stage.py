@@ -241,5 +241,6 @@ STAGE = Stage(
     libraries=("pyarrow",),
     estimate=estimate,
     compile=compile_kernels,
+    kernels="formats",
     describe=describe,
 )

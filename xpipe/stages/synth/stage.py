@@ -83,5 +83,6 @@ STAGE = Stage(
     libraries=("numba", "numpy", "scipy"),
     estimate=estimate,
     compile=compile_kernels,
+    kernels="synth",
     describe=describe,
 )

@@ -111,6 +111,7 @@ STAGE = Stage(
     libraries=("numba", "numpy", "pyarrow", "scipy"),
     estimate=estimate,
     compile=compile_kernels,
+    kernels="trees",
     counts="labels",
     describe=describe,
 )

@@ -93,6 +93,7 @@ STAGE = Stage(
     libraries=("numba", "numpy", "pyarrow", "scipy"),
     estimate=estimate,
     compile=compile_kernels,
+    kernels="text",
     describe=describe,
     instead="the section `data` gives texts where it names tables: data.train, data.text",
 )

@@ -298,6 +298,7 @@ STAGE = Stage(
     libraries=("numba", "numpy", "pyarrow", "scipy"),
     estimate=estimate,
     compile=compile_kernels,
+    kernels="argmaxability",
     describe=describe,
     counts="label sets",
     instead="train heads (section `train`), or give weights from anywhere: verify: {weights: W.npy}",
