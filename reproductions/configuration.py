@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from typing_extensions import Self
 
 from xpipe.errors import ConfigError
 from xpipe.ground.close_match import did_you_mean
@@ -37,8 +36,9 @@ class Expected(BaseModel):
 class Configuration(BaseModel):
     """The file NAME.yaml.
 
-    measure: the module below reproductions/measures. seconds: about how long it takes on two idle cores. published: what
-    the source says, in words. ours: how this differs from the source. data: what `--data` must be; None: none is needed.
+    measure: the module below reproductions/measures. seconds: about how long it takes on two idle cores. published:
+    what the source says, in words. ours: how this differs from the source. data: what `--data` must be; None: none is
+    needed.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

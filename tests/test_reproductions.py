@@ -1,4 +1,4 @@
-"""Reproductions: every configuration is right, every page holds what it says, and the cheapest one is measured again."""
+"""Reproductions: every configuration is right, every page holds, and the cheapest one is measured again."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def shuffled(Z: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def closest_members(X: np.ndarray, Z: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """For each response, the features of the member of its group with the smallest residual. Members may be taken twice."""
+    """For each response, the features of the member with the smallest residual. A member may be taken twice."""
     fitted = X @ B
     residuals = ((Z[:, :, None, :] - fitted[:, None, :, :]) ** 2).sum(axis=-1)
     return np.take_along_axis(X, residuals.argmin(axis=2)[:, :, None], axis=1)

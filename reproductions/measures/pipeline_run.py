@@ -1,4 +1,4 @@
-"""Figures of a pipeline: runs it by the command line in a folder of its own, and reads what it measured. Holds no figure."""
+"""Figures of a pipeline: runs it in a folder of its own, and reads what it measured. Holds no figure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ TOP = Path(__file__).parent.parent.parent
 def measure(options: Mapping[str, Any], data: str | None) -> Measured:
     """Run a pipeline and take figures by the names that `xpipe export` gives them.
 
-    options: pipeline (a file), settings (as of `xpipe run --set`; {data} stands for the folder of the data), table: title,
-    columns (title -> name of a metric), rows (published ones: a name, then one text per column). Figures of a matrix
-    begin with the name of the combination: `eagle: tree.precision_at_1`.
+    options: pipeline (a file), settings (as of `xpipe run --set`; {data} stands for the folder of the data), table
+    (title; columns: title -> name of a metric; rows: published ones, a name and one text per column; name: that of our
+    row). Figures of a matrix begin with the name of the combination: `eagle: tree.precision_at_1`.
     """
     with tempfile.TemporaryDirectory(prefix="xpipe-reproduction-") as out:
         run_pipeline(options, data, out)
@@ -35,7 +35,9 @@ def read_figures(options: Mapping[str, Any], runs: list[TrackedRun]) -> Measured
     figures = {f"{prefix_of(run)}{name}": value for run in runs for name, value in run.metrics.items()}
     tables = (compare_table(options["table"], runs),) if "table" in options else ()
     synthetic = any(run.tags["xpipe.synthetic"] == "SYNTHETIC" for run in runs)
-    return Measured(figures, tables, ("SYNTHETIC: on a generated stand-in, not the real dataset.",) if synthetic else ())
+    return Measured(
+        figures, tables, ("SYNTHETIC: on a generated stand-in, not the real dataset.",) if synthetic else ()
+    )
 
 
 def run_pipeline(options: Mapping[str, Any], data: str | None, out: str) -> None:

@@ -1,7 +1,7 @@
 """The smooth top-k SVM of Berrada, Zisserman and Kumar (2018), as the peer of LML in time. Holds no timing.
 
-With e_j = exp(s_j / (k tau)) and elementary symmetric polynomials sigma of all e_j but that of the true label y, the loss is
-tau * log(1 + exp(1 / tau) sigma_k / (e_y sigma_{k-1})). Everything is in log space.
+With e_j = exp(s_j / (k tau)) and elementary symmetric polynomials sigma of all e_j but that of the true label y, the
+loss is tau * log(1 + exp(1 / tau) sigma_k / (e_y sigma_{k-1})). Everything is in log space.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def smooth_svm_loss(scores: torch.Tensor, labels: torch.Tensor, k: int, tau: flo
 
 def log_polynomials(values: torch.Tensor, k: int) -> torch.Tensor:
     """log sigma_0 .. log sigma_k of exp(values): float [n_rows, k + 1]."""
-    n_rows, n = values.shape
+    n_rows = len(values)
     level = torch.stack([torch.zeros_like(values), values], dim=2)  # polynomials 1 + e_j x, by their log coefficients
     while level.shape[1] > 1:
         if level.shape[1] % 2:

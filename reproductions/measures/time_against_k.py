@@ -16,7 +16,7 @@ LML, ENTROPY, SVM = "LML", "truncated top-k entropy", "smooth top-k SVM"
 
 
 def measure(options: Mapping[str, Any], data: str | None) -> Measured:
-    """Seconds of each loss for every k, best of all rounds; losses take turns, so that other work slows all of them alike.
+    """Seconds of each loss for every k, best of all rounds. They take turns: other work slows all of them alike.
 
     options: batch, labels, ks (the first is the smallest), rounds.
     """

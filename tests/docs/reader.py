@@ -176,7 +176,7 @@ class Reader:
 
 
 def is_missing(block: Block) -> bool:
-    """Whether a block ```python needs PACKAGE speaks of a package that is not here. tests/ecosystem runs these blocks."""
+    """Whether a block ```python needs PACKAGE is of a package that is not here. tests/ecosystem runs these blocks."""
     needed = block.words[1:] if block.words[:1] == ("needs",) else ()
     return any(find_spec(package) is None for package in needed)
 

@@ -51,7 +51,9 @@ def export(words: tuple[str, ...], to: str | None, out: str | None, experiment: 
     try:
         limit = parse_bytes(largest)
     except ValueError as error:
-        raise ConfigError(f"{largest!r} is no size", where="--largest", why=str(error), fix="--largest 10MiB") from error
+        raise ConfigError(
+            f"{largest!r} is no size", where="--largest", why=str(error), fix="--largest 10MiB"
+        ) from error
     sent = send_to_mlflow(runs, out, title, limit)
     console = new_console()
     for run, (run_id, is_new) in zip(runs, sent, strict=True):

@@ -16,7 +16,9 @@ MOST_PARAMS, MOST_METRICS, LONGEST_VALUE = 100, 1000, 6000  # what MLflow takes 
 T = TypeVar("T")
 
 
-def send_to_mlflow(runs: Sequence[TrackedRun], uri: str | None, experiment: str, largest: int) -> list[tuple[str, bool]]:
+def send_to_mlflow(
+    runs: Sequence[TrackedRun], uri: str | None, experiment: str, largest: int
+) -> list[tuple[str, bool]]:
     """Send runs to a tracking server or store.
 
     Parameters

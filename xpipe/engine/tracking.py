@@ -50,13 +50,15 @@ class TrackedRun:
 
 
 def tracked_runs(folder: str) -> list[TrackedRun]:
-    """The run in a folder, or all runs of a matrix. Raises DataError where there is none, or its results are damaged."""
+    """The run in a folder, or all runs of a matrix. Raises DataError where there is none, or one is damaged."""
     if files.exists(path_of(folder)):
         return [track(folder)]
     below = [files.join(folder, name) for name in files.listing(folder)]
     found = [track(each, files.basename(each)) for each in below if files.exists(path_of(each))]
     if not found:
-        raise DataError("no finished run", where=folder, why=f"{TABLE} is there, but no run below it", fix="xpipe run ...")
+        raise DataError(
+            "no finished run", where=folder, why=f"{TABLE} is there, but no run below it", fix="xpipe run ..."
+        )
     return found
 
 

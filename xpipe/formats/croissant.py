@@ -67,7 +67,11 @@ LABEL_COLUMNS = {
     "frequency": "training rows with the label",
     "inverse_propensity": "weight of the label in propensity-scored metrics",
 }
-VECTOR_COLUMNS = {"label": "number of the label", "indices": "numbers of the features", "values": "one value per feature"}
+VECTOR_COLUMNS = {
+    "label": "number of the label",
+    "indices": "numbers of the features",
+    "values": "one value per feature",
+}
 
 
 def describe_in_croissant(about: dict[str, Any], columns: list[str], story: Story, told: Told) -> dict[str, Any]:
@@ -152,7 +156,9 @@ def _record_sets(about: dict[str, Any], columns: list[str]) -> list[dict[str, An
         },
         "references": {"field": {"@id": "splits/split"}},
     }  # fmt: skip
-    rows = _record_set("rows", _rows_in_words(about), {"fileSet": {"@id": "rows-files"}}, {n: COLUMNS[n] for n in columns})
+    rows = _record_set(
+        "rows", _rows_in_words(about), {"fileSet": {"@id": "rows-files"}}, {n: COLUMNS[n] for n in columns}
+    )
     rows["field"].append(split_of_row)
     labels = _record_set("labels", "one record per label", {"fileObject": {"@id": "labels.parquet"}}, LABEL_COLUMNS)
     found = [splits, rows, {**labels, "key": {"@id": "labels/label"}}]

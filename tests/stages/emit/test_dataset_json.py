@@ -107,7 +107,9 @@ def describe(tmp_path, shared, written: WrittenDataset) -> tuple[dict, pl.DataFr
     labels, dataset_json, card, croissant = finished.files
     assert labels.path == f"datasets/{written.name}/labels.parquet"
     assert dataset_json.path == f"datasets/{written.name}/dataset.json"
-    assert {card.path, croissant.path} == {f"datasets/{written.name}/{name}" for name in ("README.md", "croissant.json")}
+    assert {card.path, croissant.path} == {
+        f"datasets/{written.name}/{name}" for name in ("README.md", "croissant.json")
+    }
     for entry in finished.files:
         path = files.join(folder, entry.path)
         assert entry.sha256 == files.sha256(path)
@@ -152,7 +154,9 @@ def test_the_facts_of_a_dataset(tmp_path, shared):
             },
             "test": {
                 "rows": 4,
-                "parts": [{"path": "rows/split=test/part-00000.parquet", "rows": 4, "bytes": 40, "sha256": "digest test 0"}],
+                "parts": [
+                    {"path": "rows/split=test/part-00000.parquet", "rows": 4, "bytes": 40, "sha256": "digest test 0"}
+                ],
             },
         },
         "labels_from": "the labels as read",

@@ -12,7 +12,7 @@ from xpipe.metrics.propensity_constants import OTHER
 
 
 class CardParams(Params):
-    """Key `card` of section `emit`: what only the owner of the data can tell. It goes into README.md and croissant.json.
+    """Key `card` of section `emit`: what only the owner of the data can tell, for README.md and croissant.json.
 
     The fields are those of `formats.dataset_story.Told`.
     """
