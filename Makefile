@@ -11,13 +11,15 @@ APT      := DEBIAN_FRONTEND=noninteractive apt-get -y -qq -o Acquire::Retries=1 
 # Modules are compiled once, when first imported: without their bytecode every process would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup browser run test docs campaign lint bench bench-pecos clean
+.PHONY: help setup browser run test test-ecosystem reproduce docs campaign lint bench bench-pecos clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make setup   make $(VENV) and install what run and test need (again only when pyproject.toml changed)"
 	@echo "make run     setup, then xpipe run $(PIPELINE), then what each method is worth"
 	@echo "make test    setup and Chromium where it may be installed, then pytest"
+	@echo "make test-ecosystem  datasets, mlcroissant, Ray, MLflow and others in $(VENV)-ecosystem, then the tests with them"
+	@echo "make reproduce NAME [DATA=folder]  measure a published figure again, compare, write its page; without NAME: the list"
 	@echo "make docs    setup, then the site: docs/_build/html/index.html"
 	@echo "make campaign  long attacks: kills at every file operation, mutated inputs, random problems (half an hour)"
 	@echo "make lint    setup, then ruff and mypy"
@@ -60,6 +62,28 @@ run: setup
 test: setup browser
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
+# The tools that open what xpipe writes. They bring many packages, so they have an environment of their own.
+ECOSYSTEM := 'datasets==5.2.0' 'mlcroissant==1.1.1' 'pandas==3.1.1' 'dask[dataframe]' 'ray[data]==2.60.0' 'mlflow==3.17.2' \
+             'pytest>=8' 'hypothesis>=6.100' 'moto[s3]>=5' 'polars>=1.0'
+
+test-ecosystem: $(VENV)-ecosystem/.installed
+	@HF_HUB_OFFLINE=1 RAY_USAGE_STATS_ENABLED=0 $(VENV)-ecosystem/bin/python -m pytest -W default tests/ecosystem
+
+$(VENV)-ecosystem/.installed: pyproject.toml
+	@test -x $(VENV)-ecosystem/bin/python || $(PYTHON) -m venv $(VENV)-ecosystem
+	@echo "installing the tools of the ecosystem (once; a few minutes)"
+	@$(VENV)-ecosystem/bin/python -m pip --quiet --disable-pip-version-check install -e . $(ECOSYSTEM)
+	@touch $@
+
+# `make reproduce eagle_fig3`: the word after reproduce is a name, not a target.
+ifeq (reproduce,$(firstword $(MAKECMDGOALS)))
+NAME ?= $(word 2,$(MAKECMDGOALS))
+$(if $(word 2,$(MAKECMDGOALS)),$(eval $(word 2,$(MAKECMDGOALS)):;@:))
+endif
+
+reproduce: setup
+	@$(BIN)/python -m reproductions $(NAME) $(if $(DATA),--data '$(DATA)')
+
 docs: setup
 	@$(BIN)/python -m sphinx -q -W --keep-going -n -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
@@ -85,4 +109,4 @@ $(VENV)-pecos/.installed:
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-pecos .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist docs/_build
+	rm -rf $(VENV) $(VENV)-pecos $(VENV)-ecosystem .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist docs/_build

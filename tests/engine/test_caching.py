@@ -78,7 +78,7 @@ def test_a_damaged_artifact_is_rebuilt(tmp_path, undisturbed, data, harm, capsys
 def test_a_damaged_dataset_in_the_run_folder_is_replaced(tmp_path, undisturbed, data):
     path = write_pipeline(tmp_path, data)
     run_pipeline(path)
-    victim = tmp_path / "runs" / "sample" / "tree" / "split=train" / "part-00000.parquet"
+    victim = tmp_path / "runs" / "sample" / "tree" / "rows" / "split=train" / "part-00000.parquet"
     victim.write_bytes(b"not what it was")
     run_pipeline(path)
     assert bytes_below(tmp_path / "runs" / "sample") == bytes_below(undisturbed[1] / "runs" / "sample")

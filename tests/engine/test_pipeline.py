@@ -39,7 +39,7 @@ def test_what_is_emitted_is_what_was_read(undisturbed, data):
     assert (emitted_X != test_X).nnz == 0
     assert (emitted_Y.toarray() == test_Y.toarray()[:, kept]).all()
 
-    order = pq.read_table(out / "heads" / "split=train")["sample"].to_numpy()
+    order = pq.read_table(out / "heads" / "rows" / "split=train")["sample"].to_numpy()
     assert sorted(order) == list(range(300))
     assert order.tolist() != list(range(300))
     heads_X, heads_Y = read_split(str(out / "heads"), "train")
@@ -122,7 +122,7 @@ def test_rows_without_labels_can_be_dropped(tmp_path, data):
     labelled = np.flatnonzero(Y.getnnz(axis=1))
     assert len(labelled) < 300
     assert about["splits"]["train"]["rows"] == len(labelled)
-    tree = pq.read_table(tmp_path / "runs" / "sample" / "tree" / "split=train")["sample"].to_pylist()
+    tree = pq.read_table(tmp_path / "runs" / "sample" / "tree" / "rows" / "split=train")["sample"].to_pylist()
     assert tree == labelled.tolist()
 
 

@@ -74,7 +74,7 @@ def test_a_changed_part_is_another_key_and_no_cached_run(tmp_path, folder):
         lambda about: about.update(n_features="9"),
         lambda about: about.update(n_labels=4),
         lambda about: about.update(n_labels=None),
-        lambda about: about.update(format="2"),
+        lambda about: about.update(format="3"),
         lambda about: about.update(labels={"path": "../labels.parquet", "sha256": "0" * 64}),
     ],
 )

@@ -97,7 +97,7 @@ def test_an_emitted_dataset_brings_its_propensities(tmp_path, data):
     assert results["propensity"] == {"a": 0.55, "b": 1.5}
     assert results["metrics"]["psp"][-1] == pytest.approx(1)
     assert results["frequency_from"] == "training rows"
-    part = next((folder / "split=test").glob("*.parquet"))
+    part = next((folder / "rows" / "split=test").glob("*.parquet"))
     with pytest.raises(DataError, match="one part of an emitted dataset"):
         metrics.evaluate(part, tmp_path / "perfect.npz")
 

@@ -23,6 +23,7 @@ from xpipe.cli.convert import convert
 from xpipe.cli.doctor import doctor
 from xpipe.cli.evaluate import evaluate
 from xpipe.cli.examples import examples
+from xpipe.cli.export import export
 from xpipe.cli.init import init
 from xpipe.cli.owners import owners
 from xpipe.cli.plan import plan
@@ -37,8 +38,8 @@ from xpipe.errors import INTERRUPTED, XpipeError, printable, printable_lines
 from xpipe.ground.library_threads import start_with_one_thread
 
 COMMANDS = (
-    run, plan, init, examples, schema, check, convert, synth, evaluate, show, owners, predict, report, clean, verify,
-    doctor,
+    run, plan, init, examples, schema, check, convert, synth, evaluate, show, owners, predict, report, export, clean,
+    verify, doctor,
 )  # fmt: skip
 
 

@@ -13,12 +13,13 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from xpipe.errors import DataError
+from xpipe.formats.file_names import split_folder
 from xpipe.formats.names import Names
 from xpipe.formats.parquet_files import open_parquet
 from xpipe.ground import files
 from xpipe.ground.checked_json import Count, InsidePath, Sha256, read_json
 
-DATASET_FORMAT = "1"
+DATASET_FORMAT = "2"  # of dataset.json and of where files lie
 AGAIN = "emit the dataset again"
 SplitName = Literal["train", "test", "dev"]
 Width = Annotated[int, Field(ge=0, le=2**31 - 1)]
@@ -74,7 +75,7 @@ class About(TypedDict):
     n_features: Width
     n_labels: Width
     splits: dict[SplitName, SplitAbout]
-    format: NotRequired[Literal["1"]]
+    format: NotRequired[Literal["1", "2"]]
     n_original_labels: NotRequired[Width]
     labels: NotRequired[FileAbout]
     label_embedding: NotRequired[VectorsAbout]
@@ -132,7 +133,7 @@ def list_parts(folder: str, split: str, about: Any = None) -> list[Part]:
         twice = next(path for path in listed if listed.count(path) > 1)
         raise DataError("dataset.json names a file twice", where=files.join(folder, twice), fix=AGAIN)
     own = about["splits"][split]["parts"]
-    for below in sorted({files.parent(part["path"]) for part in own} | {f"split={split}"}):
+    for below in sorted({files.parent(part["path"]) for part in own} | {f"split={split}", split_folder(split)}):
         top = folder if below == "." else files.join(folder, below)
         names = [name if below == "." else f"{below}/{name}" for name in files.listing(top)]
         extra = [name for name in names if name.endswith(".parquet") and name not in listed]

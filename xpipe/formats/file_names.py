@@ -14,6 +14,7 @@ from xpipe.formats.matrix_formats import MATRIX_FORMATS
 
 Roles = dict[str, str]  # role -> file name
 SPLITS = ("train", "test", "dev")
+ROWS_FOLDER = "rows"  # of an emitted dataset: nothing but rows lies below it, so that tools may take all of its files
 SHORT_SPLITS = {"train": "trn", "test": "tst", "dev": "dev"}  # as PECOS and split files call them
 LOOKED_FOR = (
     "train.txt or NAME_train.txt (XMC text; test, dev likewise); NAME_data.txt with NAME_trSplit.txt and "
@@ -41,6 +42,11 @@ _ROLES = {  # role -> stems of a matrix file in text, and further ones in other 
     "membership": ("X_Y1|Y1|membership", ""),
     "group_labels": ("X_Y2|Y2|group_labels", ""),
 }
+
+
+def split_folder(split: str) -> str:
+    """The folder of the rows of a split in an emitted dataset."""
+    return f"{ROWS_FOLDER}/split={split}"
 
 
 def formats() -> dict[str, str]:

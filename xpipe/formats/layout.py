@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 from xpipe.errors import DataError
-from xpipe.formats.file_names import LOOKED_FOR, SPLITS, find_formats, formats
+from xpipe.formats.file_names import LOOKED_FOR, SPLITS, find_formats, formats, split_folder
 from xpipe.ground import files
 
 _NAMES = {
@@ -172,7 +172,11 @@ def _emitted(folder: str, found: list[str]) -> Layout:
     about = read_about(folder)
     if not about["splits"]:
         raise DataError("an emitted dataset without splits", where=folder, fix="emit the dataset again")
-    splits = {split: SplitFiles(samples=f"split={split}") for split in SPLITS if split in about["splits"]}
+    parts = {split: about["splits"][split]["parts"] for split in SPLITS if split in about["splits"]}
+    splits = {
+        split: SplitFiles(samples=files.parent(listed[0]["path"]) if listed else split_folder(split))
+        for split, listed in parts.items()
+    }
     return _layout(folder, found, "parquet", splits, synthetic=bool(about.get("synthetic")))
 
 

@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 from typing_extensions import TypedDict
 
 from xpipe.errors import DataError
-from xpipe.formats.emitted import DATASET_FORMAT, LABELS_SCHEMA
+from xpipe.formats.emitted import LABELS_SCHEMA
 from xpipe.formats.parquet_files import Columns
 from xpipe.ground import files
 from xpipe.ground.sparse import Triple
 
+FILE_FORMAT = "1"  # of the columns of one file; that of whole datasets is `emitted.DATASET_FORMAT`
 MATRIX_COLUMNS = [("sample", pa.int64()), ("indices", pa.list_(pa.int32())), ("values", pa.list_(pa.float32()))]
 EMBEDDING_COLUMNS = [("label", pa.int32()), *MATRIX_COLUMNS[1:]]
 DATASET_COLUMNS = [*MATRIX_COLUMNS, ("labels", pa.list_(pa.int32())), ("label_scores", pa.list_(pa.float32()))]
@@ -87,8 +88,8 @@ def write_label_embedding(path: str, labels: np.ndarray, rows: Triple, n_feature
 def write_table(
     path: str, schema: Columns, columns: Sequence[pa.Array], widths: dict[str, str], row_group: int
 ) -> WrittenFile:
-    """Write columns under a schema whose metadata has the format version and the widths of the matrices."""
-    metadata = {"xpipe.format": DATASET_FORMAT, **widths}
+    """Write columns under a schema whose metadata has the version of the file and the widths of the matrices."""
+    metadata = {"xpipe.format": FILE_FORMAT, **widths}
     return _write(path, pa.Table.from_arrays(columns, schema=pa.schema(schema, metadata=metadata)), row_group)
 
 

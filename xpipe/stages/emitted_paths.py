@@ -5,6 +5,7 @@ Holds no files.
 
 from __future__ import annotations
 
+from xpipe.formats.file_names import split_folder
 from xpipe.ground import files
 
 DATASETS = "datasets"  # the artifact, and the folder of its files
@@ -19,6 +20,8 @@ EVALUATION_FILE = "evaluation.json"
 LABELS_FILE = "labels.parquet"  # of tree/ and heads/
 REJECTS_FILE = "rejects.parquet"  # rows that were dropped
 REPORT_FILE = "report.html"
+CARD_FILE = "README.md"  # of tree/ and heads/: the dataset card
+CROISSANT_FILE = "croissant.json"
 
 
 def dataset_path(dataset: str, *names: str) -> str:
@@ -32,8 +35,8 @@ def dataset_folder(artifact_folder: str, dataset: str) -> str:
 
 
 def rows_path(dataset: str, split: str, index: int) -> str:
-    """The path of part `index` of the rows of tree/ or heads/."""
-    return dataset_path(dataset, f"split={split}", f"part-{index:05d}.parquet")
+    """The path of part `index` of the rows of tree/ or heads/. Nothing but rows lies below the folder of rows."""
+    return dataset_path(dataset, split_folder(split), f"part-{index:05d}.parquet")
 
 
 def label_vectors_path(index: int) -> str:

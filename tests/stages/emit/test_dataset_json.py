@@ -104,9 +104,12 @@ def unit(dataset: str) -> WrittenDataset:
 def describe(tmp_path, shared, written: WrittenDataset) -> tuple[dict, pl.DataFrame, DatasetSize]:
     folder = str(tmp_path / "emit")
     finished = describe_dataset(folder, written, shared)
-    labels, dataset_json = finished.files
+    labels, dataset_json, card, croissant = finished.files
     assert labels.path == f"datasets/{written.name}/labels.parquet"
     assert dataset_json.path == f"datasets/{written.name}/dataset.json"
+    assert {card.path, croissant.path} == {
+        f"datasets/{written.name}/{name}" for name in ("README.md", "croissant.json")
+    }
     for entry in finished.files:
         path = files.join(folder, entry.path)
         assert entry.sha256 == files.sha256(path)
@@ -136,7 +139,7 @@ def test_the_facts_of_a_dataset(tmp_path, shared):
     digest = about.pop("labels")["sha256"]
     assert len(digest) == 64
     assert about == {
-        "format": "1",
+        "format": "2",
         "dataset": "tree",
         "n_features": 20,
         "n_labels": 3,
@@ -145,13 +148,15 @@ def test_the_facts_of_a_dataset(tmp_path, shared):
             "train": {
                 "rows": 9,
                 "parts": [
-                    {"path": "split=train/part-00000.parquet", "rows": 5, "bytes": 50, "sha256": "digest train 0"},
-                    {"path": "split=train/part-00001.parquet", "rows": 4, "bytes": 40, "sha256": "digest train 1"},
+                    {"path": "rows/split=train/part-00000.parquet", "rows": 5, "bytes": 50, "sha256": "digest train 0"},
+                    {"path": "rows/split=train/part-00001.parquet", "rows": 4, "bytes": 40, "sha256": "digest train 1"},
                 ],
             },
             "test": {
                 "rows": 4,
-                "parts": [{"path": "split=test/part-00000.parquet", "rows": 4, "bytes": 40, "sha256": "digest test 0"}],
+                "parts": [
+                    {"path": "rows/split=test/part-00000.parquet", "rows": 4, "bytes": 40, "sha256": "digest test 0"}
+                ],
             },
         },
         "labels_from": "the labels as read",

@@ -242,7 +242,7 @@ def test_what_the_files_hold(tmp_path, groups, action):
             str(tmp_path / "expected"), samples, features, labels, n_features=20, n_labels=facts.survey.labels_kept,
             row_group=3 if unit.dataset == "heads" else 65536,
         )  # fmt: skip
-        path = f"datasets/{unit.dataset}/split={unit.split}/part-{unit.index:05d}.parquet"
+        path = f"datasets/{unit.dataset}/rows/split={unit.split}/part-{unit.index:05d}.parquet"
         assert made[unit.name] == FileEntry(path, dataset=unit.dataset, split=unit.split, **expected)
 
 

@@ -169,7 +169,7 @@ def test_dropped_rows_are_listed_and_nothing_shifts(tmp_path, data):
     assert rejects["file"] == ["train.txt"] * 3
     assert rejects["token"] == ["abc", "3:nan", "4000:1"]
     assert results["stages"][0]["summary"]["rejected"] == 3
-    table = pq.read_table(tmp_path / "runs" / "sample" / "tree" / "split=train")
+    table = pq.read_table(tmp_path / "runs" / "sample" / "tree" / "rows" / "split=train")
     kept = [row for row in range(300) if row not in (10, 40, 299)]
     assert table["sample"].to_pylist() == kept
     _, emitted = read_split(str(tmp_path / "runs" / "sample" / "tree"), "train")
@@ -184,7 +184,7 @@ def test_a_row_dropped_from_one_file_is_dropped_from_all(tmp_path, data):
     lines[1 + 50] = "x"
     (folder / "trn_X_Y.txt").write_text("\n".join(lines) + "\n")
     run_pipeline(write_pipeline(tmp_path, folder), "data.on_bad_row=drop")
-    sample = pq.read_table(tmp_path / "runs" / "sample" / "tree" / "split=train")["sample"].to_pylist()
+    sample = pq.read_table(tmp_path / "runs" / "sample" / "tree" / "rows" / "split=train")["sample"].to_pylist()
     assert sample == [row for row in range(300) if row != 50]
 
 

@@ -80,7 +80,7 @@ def test_other_files_give_the_same_datasets(run, ending, tmp_path):
 def test_emitted_rows_have_ids_and_groups_in_any_order(run):
     own = {row["sku"]: row for row in [*TRAIN, *TEST]}
     for dataset, split, n_rows in (("tree", "train", 50), ("heads", "train", 50), ("heads", "test", 18)):
-        parts = sorted(Path(run[0], "runs/table", dataset, f"split={split}").glob("*.parquet"))
+        parts = sorted(Path(run[0], "runs/table", dataset, "rows", f"split={split}").glob("*.parquet"))
         rows = pa.concat_tables([pq.ParquetFile(part).read() for part in parts]).to_pylist()
         assert len(rows) == n_rows
         first = 0 if split == "train" else 100
@@ -94,7 +94,7 @@ def test_emitted_rows_have_ids_and_groups_in_any_order(run):
 def test_rows_without_labels_are_dropped_with_their_ids(run):
     path = Path(run[0], "table.yaml")
     run_pipeline(path, "group=null", "emit.rows_without_labels=drop", f"out={run[0]}/runs/dropped")
-    parts = sorted(Path(run[0], "runs/dropped/tree/split=train").glob("*.parquet"))
+    parts = sorted(Path(run[0], "runs/dropped/tree/rows/split=train").glob("*.parquet"))
     ids = [text for part in parts for text in pq.ParquetFile(part).read()["id"].to_pylist()]
     assert ids == [row["sku"] for row in TRAIN if row["tags"]]
 

@@ -1,4 +1,7 @@
-"""The files beside the emitted rows: labels.parquet and dataset.json. Runs at a worker; holds no writing of rows."""
+"""The files beside the emitted rows: labels.parquet, dataset.json, README.md, croissant.json. Runs at a worker.
+
+Holds no writing of rows, and no words about the data: those are `formats.dataset_story`.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,18 @@ from typing import Any
 import numpy as np
 
 from xpipe.engine.messages import FileEntry, Finished, Unit, write_entry
+from xpipe.formats.croissant import describe_in_croissant
+from xpipe.formats.dataset_card import write_card
+from xpipe.formats.dataset_story import Told, tell_story
 from xpipe.formats.emitted import DATASET_FORMAT
-from xpipe.formats.parquet_writing import write_labels
+from xpipe.formats.parquet_writing import DATASET_COLUMNS, write_labels
 from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json
 from xpipe.metrics.propensity import propensity_formula
 from xpipe.stages.emit.facts import EmitFacts
 from xpipe.stages.emit.label_survey import kept_labels
-from xpipe.stages.emitted_paths import LABELS_FILE, dataset_path, inside_dataset
+from xpipe.stages.emit.work import ids_of
+from xpipe.stages.emitted_paths import CARD_FILE, CROISSANT_FILE, LABELS_FILE, dataset_path, inside_dataset
 from xpipe.stages.matrices import MatrixRef
 
 ABOUT = "dataset.json"
@@ -51,7 +58,7 @@ class DatasetSize:
 
 
 def describe_dataset(folder: str, unit: WrittenDataset, shared: EmitFacts) -> Finished[DatasetSize]:
-    """Write labels.parquet and dataset.json of tree/ or heads/."""
+    """Write labels.parquet, dataset.json, README.md and croissant.json of tree/ or heads/."""
     labels = _write_label_table(folder, unit.name, shared)
     splits = _list_splits(unit)
     about = {**_about_all(unit, shared, splits, labels), **_about_vectors(unit)}
@@ -59,7 +66,8 @@ def describe_dataset(folder: str, unit: WrittenDataset, shared: EmitFacts) -> Fi
         about |= _about_heads(shared)
     about_entry = write_entry(folder, dataset_path(unit.name, ABOUT), dump_json(about))
     rows = {split: listed["rows"] for split, listed in splits.items()}
-    return Finished((labels, about_entry), DatasetSize(rows, sum(part.bytes for part in unit.parts)))
+    beside = _write_cards(folder, unit, about, shared)
+    return Finished((labels, about_entry, *beside), DatasetSize(rows, sum(part.bytes for part in unit.parts)))
 
 
 def _write_label_table(folder: str, dataset: str, shared: EmitFacts) -> FileEntry:
@@ -78,6 +86,24 @@ def _write_label_table(folder: str, dataset: str, shared: EmitFacts) -> FileEntr
     }
     path = dataset_path(dataset, LABELS_FILE)
     return FileEntry(path, **write_labels(files.join(folder, path), columns))
+
+
+def _write_cards(folder: str, unit: WrittenDataset, about: dict[str, Any], shared: EmitFacts) -> list[FileEntry]:
+    """Write what tells people and machines about the dataset: README.md and croissant.json."""
+    card = shared.inputs.params.card
+    told = Told(**card.model_dump()) if card else Told()
+    columns, story = _row_columns(shared), tell_story(about, told)
+    contents = {
+        CARD_FILE: write_card(about, columns, story, told),
+        CROISSANT_FILE: dump_json(describe_in_croissant(about, columns, story, told)),
+    }
+    return [write_entry(folder, dataset_path(unit.name, name), content) for name, content in contents.items()]
+
+
+def _row_columns(shared: EmitFacts) -> list[str]:
+    """The columns of the rows: those of every dataset and, where the data is a table, ids and groups."""
+    none = np.zeros(0, np.int64)
+    return [*(name for name, _ in DATASET_COLUMNS), *ids_of(shared.inputs, "train", none, none).schema.names]
 
 
 def label_names(names: MatrixRef) -> list[str] | None:

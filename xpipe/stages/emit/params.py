@@ -11,6 +11,29 @@ from xpipe.heads.options import TrainOptions
 from xpipe.metrics.propensity_constants import OTHER
 
 
+class CardParams(Params):
+    """Key `card` of section `emit`: what only the owner of the data can tell, for README.md and croissant.json.
+
+    The fields are those of `formats.dataset_story.Told`.
+    """
+
+    title: str | None = None  # of the dataset
+    description: str | None = None  # what the samples and the labels are
+    license: str | None = None  # its name or the address of its text
+    url: str | None = None  # the page of the dataset
+    creator: str | None = None  # who made the data
+    citation: str | None = None  # how to cite it, in BibTeX
+    version: str | None = None  # MAJOR.MINOR.PATCH
+    published: str | None = Field(default=None, pattern=r"^\d{4}-\d{2}-\d{2}$")  # YYYY-MM-DD
+    collection: str | None = None  # how, where and when the data was collected
+    biases: str | None = None  # which biases it is known to have
+    limitations: str | None = None  # what it must not be used for
+    uses: str | None = None  # what it is meant for
+    social_impact: str | None = None  # good and bad effects of its use
+    personal_information: str | None = None  # whether it has any, and which
+    maintenance: str | None = None  # who keeps it, and for how long
+
+
 class EmitParams(Params):
     """Section `emit`: which datasets to write."""
 
@@ -21,6 +44,7 @@ class EmitParams(Params):
     row_group: int = Field(default=TrainOptions.batch_size, ge=1)  # rows of a Parquet row group in heads/
     propensity_a: float = Field(default=OTHER.a, gt=0)
     propensity_b: float = Field(default=OTHER.b, gt=0)
+    card: CardParams | None = None  # what only the owner of the data can tell
 
     @field_validator("datasets", "formats")
     @classmethod

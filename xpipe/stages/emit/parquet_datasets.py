@@ -71,7 +71,7 @@ def describe_dataset(
     parts: tuple[FileEntry, ...],
     vectors: tuple[FileEntry, ...],
 ) -> Emitted:
-    """Write labels.parquet and dataset.json of a dataset whose rows are written; gives all of its files."""
+    """Write the files beside the rows of a dataset whose rows are written; gives all of its files."""
     from xpipe.stages.emit import dataset_json
 
     unit = dataset_json.WrittenDataset(name, 0, parts, vectors, provenance(context))

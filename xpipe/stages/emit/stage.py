@@ -156,7 +156,7 @@ def describe(summary: dict[str, Any]) -> str:
 STAGE = Stage(
     name="emit",
     section="emit",
-    version=3,
+    version=4,
     reads=(
         "features",
         "assigned_labels|membership+group_labels|labels",

@@ -1,0 +1,1 @@
+"""What reproductions measure: one module per experiment. Each has a function `measure(options, data)`."""

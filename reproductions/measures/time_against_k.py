@@ -1,0 +1,69 @@
+"""Time of a forward and backward pass against k: LML, truncated top-k entropy, smooth top-k SVM. Holds no loss."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from reproductions.configuration import Measured, Table
+from reproductions.measures.smooth_svm import smooth_svm_loss
+
+LML, ENTROPY, SVM = "LML", "truncated top-k entropy", "smooth top-k SVM"
+
+
+def measure(options: Mapping[str, Any], data: str | None) -> Measured:
+    """Seconds of each loss for every k, best of all rounds. They take turns: other work slows all of them alike.
+
+    options: batch, labels, ks (the first is the smallest), rounds.
+    """
+    torch.manual_seed(0)
+    scores = torch.randn(options["batch"], options["labels"], requires_grad=True)
+    labels = torch.randint(options["labels"], (options["batch"],))
+    ks = options["ks"]
+    acts = {(name, k): act for k in ks for name, act in losses(scores, labels, k).items()}
+    seconds = best_times(acts, options["rounds"])
+    figures, first, last = {}, ks[0], ks[-1]
+    for name in (LML, ENTROPY, SVM):
+        figures[f"{name}: k = {last} over k = {first}"] = seconds[name, last] / seconds[name, first]
+    figures[f"{SVM} over {LML} at k = {last}"] = seconds[SVM, last] / seconds[LML, last]
+    figures[f"{LML} over {ENTROPY} at k = {last}"] = seconds[LML, last] / seconds[ENTROPY, last]
+    rows = tuple((str(k), *(f"{seconds[name, k] * 1e3:.1f}" for name in (LML, ENTROPY, SVM))) for k in ks)
+    table = Table("Milliseconds of a forward and backward pass", ("k", LML, ENTROPY, SVM), rows)
+    return Measured(figures, (table,), ("Milliseconds depend on the machine and on what else it does; ratios do not.",))
+
+
+def losses(scores: torch.Tensor, labels: torch.Tensor, k: int) -> dict[str, Callable[[], None]]:
+    """One forward and backward pass of each loss, by its name."""
+    from xpipe.heads import Targets, lml_loss, topk_entropy_loss
+
+    targets = Targets(torch.arange(len(labels) + 1), labels)
+    found = {
+        LML: lambda: lml_loss(scores, targets, k),
+        ENTROPY: lambda: topk_entropy_loss(scores, targets, k),
+        SVM: lambda: smooth_svm_loss(scores, labels, k),
+    }
+
+    def step(loss: Callable[[], torch.Tensor]) -> Callable[[], None]:
+        def run() -> None:
+            scores.grad = None
+            loss().backward()
+
+        return run
+
+    return {name: step(loss) for name, loss in found.items()}
+
+
+def best_times(acts: Mapping[tuple[str, int], Callable[[], None]], rounds: int) -> dict[tuple[str, int], float]:
+    """Seconds of each act, best of all rounds after one that does not count."""
+    best = dict.fromkeys(acts, np.inf)
+    for turn in range(rounds + 1):
+        for name, act in acts.items():
+            started = time.perf_counter()
+            act()
+            if turn:
+                best[name] = min(best[name], time.perf_counter() - started)
+    return best

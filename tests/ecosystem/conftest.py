@@ -1,0 +1,18 @@
+"""A small run whose datasets the tools of the ecosystem open, and whose results they track."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.samples import run_pipeline, write_dataset, write_pipeline
+
+TRAIN, TEST = 80, 20
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory):
+    """The folder of a finished run."""
+    folder = tmp_path_factory.mktemp("ecosystem")
+    path = write_pipeline(folder, write_dataset(folder / "data", n_train=TRAIN, n_test=TEST))
+    run_pipeline(path, "group=null", "emit.formats=[parquet]", "emit.card={title: My data, license: CC0-1.0}")
+    return folder / "runs" / "sample"
