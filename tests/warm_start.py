@@ -25,6 +25,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import traceback
 from typing import Any
 
@@ -54,7 +55,7 @@ class WarmPopen(subprocess.Popen):
         self._status, written = os.pipe()
         streams = [own if given == -1 else given for own, given in enumerate((child_in, child_out, child_error))]
         request = {
-            "module": self._module, "arguments": args[3:], "folder": cwd or os.getcwd(),
+            "module": self._module, "arguments": args[3:], "folder": str(cwd or os.getcwd()),
             "environment": dict(os.environ if env is None else env), "new_session": new_session,
         }  # fmt: skip
         try:
@@ -174,9 +175,13 @@ def _become(request: dict[str, Any], streams: list[int]) -> None:
             os.close(each)
     os.environ.clear()
     os.environ.update(request["environment"])
+    sys.modules["dask"].config.refresh()  # these two read the environment when they are imported, or first used
+    tempfile.tempdir = None
     os.chdir(request["folder"])
     sys.argv = ["-m", *request["arguments"]]
-    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", errors="backslashreplace")  # noqa: SIM115
+    encoding = os.environ.get("PYTHONIOENCODING") or None
+    sys.stdin, sys.stdout = open(0, encoding=encoding), open(1, "w", encoding=encoding)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding=encoding, errors="backslashreplace")  # noqa: SIM115
     code = 1
     try:
         runpy.run_module(request["module"], run_name="__main__", alter_sys=True)

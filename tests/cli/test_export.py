@@ -37,7 +37,9 @@ def write_run(folder, name="mine", **more):
         "backend": {"name": "cpu"}, "versions": {"numpy": "2.0"}, "seed": 3,
         "pipeline": {"name": name, "seed": 3, "out": "runs/mine", "group": {"rule": "random", "size": 4},
                      "train": {"heads": [{"layer": "bsl", "dim": 8}]}},
-        "written": [{"path": "report.html", "bytes": 13, "sha256": "a"}, {"path": "big", "bytes": 2**30, "sha256": "b"}],
+        "written": [
+            {"path": "report.html", "bytes": 13, "sha256": "a"}, {"path": "big", "bytes": 2**30, "sha256": "b"},
+        ],
         **more,
     }  # fmt: skip
     (folder / "results.json").write_text(json.dumps(results))
@@ -52,8 +54,8 @@ def test_a_run_as_a_tracker_knows_it(tmp_path):
     assert "out" not in run.params
     assert run.metrics == {
         "read.rows": 9, "seconds.read": 2.5, "peak_memory.read": 100, "evaluate.rows": 200, "seconds.evaluate": 1.5,
-        "peak_memory.evaluate": 7, "tree.precision_at_1": 66, "tree.precision_at_2": 58.25, "tree.ece": 0.075,
-        "tree.parameters.all": 5, "bsl-8.precision_at_1": 46.5, "bsl-8.precision_at_2": 24.25, "bsl-8.ece": 0.094,
+        "peak_memory.evaluate": 7, "tree.precision_at_1": 0.66, "tree.precision_at_2": 0.5825, "tree.ece": 0.075,
+        "tree.parameters.all": 5, "bsl-8.precision_at_1": 0.465, "bsl-8.precision_at_2": 0.2425, "bsl-8.ece": 0.094,
         "seconds": 4,
     }  # fmt: skip
     assert run.tags == {"xpipe.synthetic": "SYNTHETIC", "xpipe.key.read": "k1", "xpipe.key.evaluate": "k2"}
@@ -71,7 +73,7 @@ def test_csv_of_a_matrix_leaves_its_folder_alone(tmp_path):
     assert {row["run"] for row in rows} == {"sizes/size=4", "sizes/size=10"}
     assert {row["kind"] for row in rows} == {"param", "metric", "tag", "artifact"}
     (value,) = {row["value"] for row in rows if row["name"] == "tree.precision_at_1"}
-    assert float(value) == 66
+    assert float(value) == 0.66
     out = tmp_path / "sizes.csv"
     CliRunner().invoke(cli, ["export", "csv", folder, "--out", str(out)], catch_exceptions=False)
     assert out.read_text() == printed
