@@ -11,13 +11,14 @@ APT      := DEBIAN_FRONTEND=noninteractive apt-get -y -qq -o Acquire::Retries=1 
 # Modules are compiled once, when first imported: without their bytecode every process would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup browser run test docs campaign lint bench bench-pecos clean
+.PHONY: help setup browser run test test-annif docs campaign lint bench bench-pecos clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make setup   make $(VENV) and install what run and test need (again only when pyproject.toml changed)"
 	@echo "make run     setup, then xpipe run $(PIPELINE), then what each method is worth"
 	@echo "make test    setup and Chromium where it may be installed, then pytest"
+	@echo "make test-annif  an environment for Annif in $(VENV)-annif, then the tests of its backend xpipe"
 	@echo "make docs    setup, then the site: docs/_build/html/index.html"
 	@echo "make campaign  long attacks: kills at every file operation, mutated inputs, random problems (half an hour)"
 	@echo "make lint    setup, then ruff and mypy"
@@ -60,6 +61,16 @@ run: setup
 test: setup browser
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
+# Annif pins releases of numpy and others, so it has an environment of its own. omikuji: its backend, to compare with.
+test-annif: $(VENV)-annif/.installed
+	@$(VENV)-annif/bin/python -m pytest -W default tests/annif
+
+$(VENV)-annif/.installed: pyproject.toml
+	@test -x $(VENV)-annif/bin/python || $(PYTHON) -m venv $(VENV)-annif
+	@echo "installing Annif and xpipe (once; a few minutes)"
+	@$(VENV)-annif/bin/python -m pip --quiet --disable-pip-version-check install 'annif[omikuji]==1.4.3' -e . pytest hypothesis
+	@touch $@
+
 docs: setup
 	@$(BIN)/python -m sphinx -q -W --keep-going -n -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
@@ -85,4 +96,4 @@ $(VENV)-pecos/.installed:
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-pecos .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist docs/_build
+	rm -rf $(VENV) $(VENV)-pecos $(VENV)-annif .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist docs/_build

@@ -32,19 +32,6 @@ class GroupLabelImputer(Estimator):
     method, seed, steps, step_size, owners, ridge, threshold, rounds, rank
         As in `impute`.
 
-    Attributes
-    ----------
-    labels_ : scipy.sparse.csr_matrix of shape (n_samples, n_labels)
-        1 where a sample owns a label.
-    scores_ : scipy.sparse.csr_matrix of shape (n_samples, n_labels)
-        The chance or score of each of them: `label_scores` of `LabelTree.fit`, where they are chances.
-    imputed_ : Imputed
-        All that `impute` returned: labels, scores, the trace of its choices, and what to expect of the labels.
-    classes_ : numpy.ndarray of shape (n_labels,)
-        The label of each column: its name, where labels were given by names, else its number.
-    n_features_in_ : int
-        The columns of the features it was fitted to.
-
     Raises
     ------
     ConfigError

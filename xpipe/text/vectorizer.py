@@ -40,11 +40,6 @@ class Vectorizer(Estimator):
     **other
         scikit-learn's names ngram_range and sublinear_tf; and its other options with the only value they have here.
 
-    Attributes
-    ----------
-    options : VectorizerOptions
-        All parameters, checked.
-
     Raises
     ------
     ConfigError

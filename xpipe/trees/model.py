@@ -51,17 +51,6 @@ class LabelTree(Estimator):
     n_trees, arity, max_leaf, loss, cost, bias, tolerance, max_rounds, threshold, normalize, seed, calibrate
         As in `TreeOptions`; arity=2 is the paper's tree.
 
-    Attributes
-    ----------
-    options : TreeOptions
-        All parameters, checked.
-    forest : Forest or None
-        What `fit` has trained.
-    classes_ : numpy.ndarray of shape (n_labels,)
-        The label of each column of a prediction: its name, where the labels were given by names, else its number.
-    n_features_in_ : int
-        The columns of the features it was fitted to.
-
     Raises
     ------
     ConfigError
