@@ -74,7 +74,7 @@ def main() -> int:
     if options.tables is None:
         print("nothing measured: give the folder of the tables, for example data/eurlex57k-text")
         return 0
-    if importlib.util.find_spec("annif.backend") is None:  # this file's own folder is no package
+    if importlib.util.find_spec("annif") is None:
         if not PYTHON.exists():
             print("nothing measured: Annif is not here. `make test-annif` makes an environment for it")
             return 0

@@ -46,10 +46,13 @@ class OfSamples(GroupLabelImputer):
 
 
 @pytest.mark.filterwarnings("ignore:Estimator .* does not inherit:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*recommended to delay parameter validation:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.EstimatorCheckFailedWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.parametrize(
-    ("estimator", "left_out"), [(LabelTree(n_trees=1), OF_TREES), (OfSamples("baseline"), OF_IMPUTERS)], ids=repr
+    ("estimator", "left_out"),
+    [(LabelTree(n_trees=1), OF_TREES), (OfSamples("baseline"), OF_IMPUTERS)],
+    ids=["tree", "imputer"],
 )
 def test_checks_of_scikit_learn(estimator, left_out):
     from sklearn.utils.estimator_checks import check_estimator

@@ -85,8 +85,8 @@ def _from_module(module: Any) -> tuple[Any, Any]:
 
 def _from_state(state: Mapping[str, Any], key: str | None) -> tuple[Any, Any]:
     """(weights, bias or None) of a state dict."""
-    shapes = {name: tuple(np.shape(array)) for name, array in state.items()}
-    matrices = {name: shape for name, shape in shapes.items() if len(shape) == 2}
+    shapes: dict[str, tuple[int, ...]] = {name: tuple(np.shape(array)) for name, array in state.items()}
+    matrices: dict[str, tuple[int, ...]] = {name: shape for name, shape in shapes.items() if len(shape) == 2}
     if key is None:
         if len(matrices) != 1:
             raise ConfigError(
