@@ -11,7 +11,7 @@ APT      := DEBIAN_FRONTEND=noninteractive apt-get -y -qq -o Acquire::Retries=1 
 # Modules are compiled once, when first imported: without their bytecode every process would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup browser run test test-ecosystem reproduce docs campaign lint bench bench-pecos clean
+.PHONY: help setup browser run test test-annif test-ecosystem reproduce docs campaign lint bench bench-pecos clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make test    setup and Chromium where it may be installed, then pytest"
 	@echo "make test-ecosystem  datasets, mlcroissant, Ray, MLflow and others in $(VENV)-ecosystem, then the tests with them"
 	@echo "make reproduce NAME [DATA=folder]  measure a published figure again, compare, write its page; without NAME: the list"
+	@echo "make test-annif  an environment for Annif in $(VENV)-annif, then the tests of its backend xpipe"
 	@echo "make docs    setup, then the site: docs/_build/html/index.html"
 	@echo "make campaign  long attacks: kills at every file operation, mutated inputs, random problems (half an hour)"
 	@echo "make lint    setup, then ruff and mypy"
@@ -84,6 +85,16 @@ endif
 reproduce: setup
 	@$(BIN)/python -m reproductions $(NAME) $(if $(DATA),--data '$(DATA)')
 
+# Annif pins releases of numpy and others, so it has an environment of its own. omikuji: its backend, to compare with.
+test-annif: $(VENV)-annif/.installed
+	@$(VENV)-annif/bin/python -m pytest -W default tests/annif
+
+$(VENV)-annif/.installed: pyproject.toml
+	@test -x $(VENV)-annif/bin/python || $(PYTHON) -m venv $(VENV)-annif
+	@echo "installing Annif and xpipe (once; a few minutes)"
+	@$(VENV)-annif/bin/python -m pip --quiet --disable-pip-version-check install 'annif[omikuji]==1.4.3' -e . pytest hypothesis
+	@touch $@
+
 docs: setup
 	@$(BIN)/python -m sphinx -q -W --keep-going -n -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
@@ -109,4 +120,4 @@ $(VENV)-pecos/.installed:
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-pecos $(VENV)-ecosystem .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist docs/_build
+	rm -rf $(VENV) $(VENV)-* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist docs/_build

@@ -10,6 +10,7 @@ from . import formats as formats
 from . import ground as ground
 from . import grouping as grouping
 from . import heads as heads
+from . import integrations as integrations
 from . import metrics as metrics
 from . import report as report
 from . import stages as stages

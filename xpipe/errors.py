@@ -56,6 +56,14 @@ class DataError(XpipeError):
     exit_code = 3
 
 
+class ParameterError(ConfigError, ValueError):
+    """A parameter of an estimator is wrong. A ValueError too, as users of scikit-learn expect."""
+
+
+class InputError(DataError, ValueError):
+    """Data given to an estimator is wrong. A ValueError too, as users of scikit-learn expect."""
+
+
 class StageError(XpipeError):
     """A stage failed although its inputs looked right."""
 

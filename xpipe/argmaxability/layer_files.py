@@ -53,13 +53,13 @@ def read_layer(path: str, key: str | None = None, bias: str | None = None, bias_
     W = read_weights(path, key)
     found, told = None, ""
     if bias == NO_BIAS:
-        name, _ = _beside(path, key, W) if W.ndim == 2 else (None, "")
+        name, _ = _beside(path, key) if W.ndim == 2 else (None, "")
         told = "bias: left out" + (f", although {_shown(name)} fits" if name else "")
     elif bias is not None or bias_key is not None:
         found = read_weights(bias or path, bias_key)
         told = f"bias: {_shown(bias_key or os.path.basename(bias or path))} ({found.size:,} numbers)"
     elif W.ndim == 2:
-        name, told = _beside(path, key, W)
+        name, told = _beside(path, key)
         if name is not None:
             found = read_weights(path, name)
             told = f"bias: {_shown(name)} ({found.size:,} numbers)"
@@ -85,13 +85,13 @@ def open_layer(path: str, key: str | None = None, bias: str | None = None, bias_
     path = path if not path.endswith(INDEX) else shard_of(path, key)
     found, told = None, ""
     if bias == NO_BIAS:
-        name, _ = _beside(path, key, rows)
+        name, _ = _beside(path, key)
         told = "bias: left out" + (f", although {_shown(name)} fits" if name else "")
     elif bias is not None or bias_key is not None:
         found = read_weights(bias or path, bias_key)
         told = f"bias: {_shown(bias_key or os.path.basename(bias or path))} ({found.size:,} numbers)"
     else:
-        name, told = _beside(path, key, rows)
+        name, told = _beside(path, key)
         if name is not None:
             found = read_weights(path, name)
             told = f"bias: {_shown(name)} ({found.size:,} numbers)"
@@ -103,29 +103,37 @@ def _shown(name: str | None) -> str:
     return printable(name or "", LONGEST_NAME)
 
 
-def _beside(path: str, key: str | None, W: np.ndarray | StoredRows) -> tuple[str | None, str]:
+def _beside(path: str, key: str | None) -> tuple[str | None, str]:
     """(name of the bias beside the weights, or None; a sentence about one that does not fit, or "")."""
     shapes = array_shapes(path)
     if not shapes:
         return None, ""
-    own = choose_array(path, key, shapes)
+    return find_bias(choose_array(path, key, shapes), shapes, where=path, fix=CHOOSE)
+
+
+def find_bias(own: str, shapes: dict[str, tuple[int, ...]], *, where: str, fix: str) -> tuple[str | None, str]:
+    """(name of the bias of the weights `own`, or None; a sentence about one that does not fit, or "").
+
+    Raises ConfigError where several arrays may be the bias; `where` and `fix` are parts of its message.
+    """
+    n_labels, n_inputs = shapes[own]
     siblings = [name for name in shapes if name != own and name.lower() in bias_names(own)]
-    fitting = [name for name in siblings if shapes[name] == (len(W),)]
+    fitting = [name for name in siblings if shapes[name] == (n_labels,)]
     if not siblings:
-        fitting = _other_biases(own, shapes, len(W))
+        fitting = _other_biases(own, shapes, n_labels)
     if len(fitting) > 1:
         raise ConfigError(
             f"several arrays may be the bias of {_shown(own)}",
-            where=path,
+            where=where,
             why=list_arrays({name: shapes[name] for name in fitting}),
-            fix=CHOOSE,
+            fix=fix,
         )
     if fitting:
         return fitting[0], ""
     if not siblings:
         return None, ""
-    turned = any(shapes[name] == (W.shape[1],) for name in siblings)
-    told = f"bias: none used; {list_arrays({name: shapes[name] for name in siblings})} does not fit {len(W):,} labels"
+    turned = any(shapes[name] == (n_inputs,) for name in siblings)
+    told = f"bias: none used; {list_arrays({name: shapes[name] for name in siblings})} does not fit {n_labels:,} labels"
     return None, told + ("; are the weights transposed?" if turned else "")
 
 

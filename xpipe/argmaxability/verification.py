@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,7 +20,7 @@ from xpipe.argmaxability.options import BOX, EPS, INPUTS, MODE, RADIUS, Inputs, 
 from xpipe.argmaxability.output_layer import OutputLayer, prepare_layer
 from xpipe.argmaxability.separation_block import SeparationBlock
 from xpipe.argmaxability.sets import check_sets, distinct_sets
-from xpipe.argmaxability.stored_rows import StoredRows
+from xpipe.argmaxability.torch_layers import as_array, given_layer
 from xpipe.argmaxability.verdicts import Verdicts
 from xpipe.errors import ConfigError
 from xpipe.ground.backend import Backend
@@ -30,10 +31,11 @@ SETS_PER_LIFTED_BLOCK = 128  # the same in modes topk and argmax, whose weights 
 
 
 def verify(
-    W: np.ndarray | StoredRows,
+    W: Any,
     Y: sp.spmatrix | None = None,
     bias: np.ndarray | None = None,
     *,
+    key: str | None = None,
     mode: Mode = MODE,
     inputs: Inputs = INPUTS,
     box: float = BOX,
@@ -54,12 +56,16 @@ def verify(
     ----------
     W : array_like of float, shape (n_labels, d)
         The weights, one row per label: of an output layer, or the rows of an index. In modes topk and argmax they may
-        be float16 or float32, or a `StoredRows` of any of these and bfloat16, and a memory map: no copy is made.
+        be float16 or float32, or a `StoredRows` of any of these and bfloat16, and a memory map: no copy is made. Or the
+        layer as PyTorch has it: a torch.nn.Linear (its bias is used), a head of `xpipe.heads`, a Parameter or tensor on
+        any device, or a state dict (the bias beside the weights is used).
     Y : scipy sparse matrix, shape (n_sets, n_labels), optional
         One label set per row; entries that are not 0 are its labels. Equal sets are solved once. May be left out in
         mode argmax: every label is asked about.
     bias : array_like of float, shape (n_labels,), optional
-        The biases, where the layer has them.
+        The biases, where the layer has them and W does not bring them.
+    key : str, optional
+        The name of the weights in a state dict; not needed where it has one matrix.
     mode : {"sign", "topk", "argmax"}, default "sign"
         "sign": scores above 0 for the labels of the set, below 0 for all others (sigmoid layers). "topk": the labels
         of the set score above all others (softmax layers, retrieval). "argmax": the same for sets of one label.
@@ -110,7 +116,8 @@ def verify(
     ['argmaxable', 'unargmaxable', 'argmaxable']
     """
     question = make_question(mode, inputs)
-    layer = prepare_layer(W, bias) if question.of_signs else prepare_rows(W, bias)
+    W, bias = given_layer(W, bias, key)
+    layer = prepare_layer(as_array(W), bias) if question.of_signs else prepare_rows(W, bias)
     sets, member = distinct_sets(sets_asked(Y, layer.n_labels, mode), layer.n_labels)
     return verify_chunk(
         layer,

@@ -32,4 +32,6 @@ from .ranking import precision as precision
 from .ranking import psndcg as psndcg
 from .ranking import psp as psp
 from .ranking import recall as recall
+from .scorer import Scorer as Scorer
+from .scorer import make_scorer as make_scorer
 from .thresholds import f1_above as f1_above

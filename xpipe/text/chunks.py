@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from xpipe.errors import DataError
+from xpipe.ground.given_features import is_frame
 from xpipe.ground.sparse import read_only
 
 CHUNK_BYTES = 1 << 21
@@ -74,6 +75,13 @@ def _arrays(texts: Any) -> Iterator[pa.Array]:
         raise DataError("one text where several are expected", fix="[text] for a single one; " + FIX)
     if isinstance(texts, (pa.Array, pa.ChunkedArray)):
         yield from _as_strings(texts, 0)
+        return
+    if is_frame(texts):
+        if len(texts.columns) != 1:
+            raise DataError(f"a frame of {len(texts.columns)} columns where texts are expected", fix='frame["text"]')
+        texts = texts[texts.columns[0]]
+    if hasattr(texts, "to_arrow"):  # a series of polars
+        yield from _as_strings(texts.to_arrow(), 0)
         return
     if isinstance(texts, np.ndarray):
         if texts.ndim != 1 or texts.dtype.kind not in "UOT":

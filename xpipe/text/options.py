@@ -29,22 +29,20 @@ FIXED: dict[str, Any] = {
 }  # fmt: skip
 
 
-class OptionValues(TypedDict, total=False):
-    """The types of `VectorizerOptions`, as keywords of `Vectorizer`. The last two are scikit-learn's names."""
+class OtherOptions(TypedDict, total=False):
+    """Options of scikit-learn's vectorizer under names that `VectorizerOptions` has not: other names, fixed values."""
 
-    min_df: int | float
-    max_df: int | float
-    max_features: int | None
-    ngrams: tuple[int, int]
-    lowercase: bool
-    sublinear: bool
-    stop_words: str | list[str] | None
-    norm: Norm | None
-    binary: bool
-    use_idf: bool
-    smooth_idf: bool
     ngram_range: tuple[int, int]
     sublinear_tf: bool
+    input: str
+    encoding: str
+    decode_error: str
+    strip_accents: None
+    preprocessor: None
+    tokenizer: None
+    analyzer: str
+    token_pattern: str
+    vocabulary: None
 
 
 @dataclass(frozen=True)

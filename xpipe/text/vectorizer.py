@@ -5,18 +5,19 @@ Holds no arithmetic: terms are counted in `counting`, chosen in `vocabulary`, we
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from xpipe.errors import ConfigError, DataError
+from xpipe.errors import DataError, ParameterError
+from xpipe.ground.estimator import Estimator, not_fitted
 from xpipe.ground.machine import check_threads
 from xpipe.ground.sparse import to_matrix
 from xpipe.text.counting import ChunkTerms, count_texts, find_terms
-from xpipe.text.options import OptionValues, VectorizerOptions, make_options
+from xpipe.text.options import OTHER_NAMES, Norm, OtherOptions, VectorizerOptions, make_options
 from xpipe.text.storing import plain_options, read_vectorizer, write_vectorizer
 from xpipe.text.term_counts import TermCounts, sorted_counts
 from xpipe.text.term_table import TermTable
@@ -26,17 +27,18 @@ from xpipe.text.weighting import weigh_terms
 Texts: TypeAlias = "Iterable[str] | Iterable[pa.Array] | np.ndarray | pa.Array | pa.ChunkedArray"
 
 
-class Vectorizer:
+class Vectorizer(Estimator):
     """Texts to CSR rows of tf-idf: scikit-learn's `TfidfVectorizer`, compiled, streamed and mergeable.
 
-    A word is what the regular expression `\\\\b\\\\w\\\\w+\\\\b` finds in the lower case of a text, in all scripts. The
+    A word is what the regular expression `\\b\\w\\w+\\b` finds in the lower case of a text, in all scripts. The
     vocabulary, its order and the values are those of scikit-learn.
 
     Parameters
     ----------
-    **options
-        Those of `VectorizerOptions`: min_df, max_df, max_features, ngrams, lowercase, sublinear, stop_words, norm,
-        binary, use_idf, smooth_idf. scikit-learn's names ngram_range and sublinear_tf are understood too.
+    min_df, max_df, max_features, ngrams, lowercase, sublinear, stop_words, norm, binary, use_idf, smooth_idf
+        As in `VectorizerOptions`.
+    **other
+        scikit-learn's names ngram_range and sublinear_tf; and its other options with the only value they have here.
 
     Raises
     ------
@@ -53,19 +55,52 @@ class Vectorizer:
     ['an', 'apple', 'egg']
     """
 
-    def __init__(self, **options: Unpack[OptionValues]):
-        self.options: VectorizerOptions = make_options(options)
-        self._fitted: Vocabulary | None = None
-        self._names: dict[str, int] | None = None
-        self._columns: tuple[TermTable, np.ndarray] | None = None
+    _fitted: Vocabulary | None = None
+    _fitted_with: VectorizerOptions | None = None
+    _names: dict[str, int] | None = None
+    _columns: tuple[TermTable, np.ndarray] | None = None
 
-    def fit(self, texts: Texts, *, threads: int | None = None) -> Vectorizer:
+    def __init__(
+        self,
+        *,
+        min_df: int | float = VectorizerOptions.min_df,
+        max_df: int | float = VectorizerOptions.max_df,
+        max_features: int | None = VectorizerOptions.max_features,
+        ngrams: tuple[int, int] = VectorizerOptions.ngrams,
+        lowercase: bool = VectorizerOptions.lowercase,
+        sublinear: bool = VectorizerOptions.sublinear,
+        stop_words: str | Collection[str] | None = VectorizerOptions.stop_words,
+        norm: Norm | None = VectorizerOptions.norm,
+        binary: bool = VectorizerOptions.binary,
+        use_idf: bool = VectorizerOptions.use_idf,
+        smooth_idf: bool = VectorizerOptions.smooth_idf,
+        **other: Unpack[OtherOptions],
+    ):
+        given: dict[str, Any] = {
+            "min_df": min_df, "max_df": max_df, "max_features": max_features, "ngrams": ngrams, "lowercase": lowercase,
+            "sublinear": sublinear, "stop_words": stop_words, "norm": norm, "binary": binary, "use_idf": use_idf,
+            "smooth_idf": smooth_idf,
+        }  # fmt: skip
+        for name in OTHER_NAMES.keys() & other.keys():  # given under another name: the default is not a second value
+            if given[OTHER_NAMES[name]] is getattr(VectorizerOptions, OTHER_NAMES[name]):
+                del given[OTHER_NAMES[name]]
+        self._take(make_options({**given, **other}), given)
+
+    @property
+    def options(self) -> VectorizerOptions:
+        """All parameters, checked. Raises ConfigError where one is out of range."""
+        return make_options(self.get_params())
+
+    def fit(self, texts: Texts, y: object = None, *, threads: int | None = None) -> Vectorizer:
         """Choose the vocabulary: `count` and `fit_counts`.
 
         Parameters
         ----------
         texts : iterable of str, numpy array of str, pyarrow array of strings, or iterable of these arrays
-            Read once, chunk by chunk. Texts in pyarrow arrays are used as they lie in memory.
+            Read once, chunk by chunk. Texts in pyarrow arrays are used as they lie in memory. Series of pandas and
+            polars are iterables of str, too; a frame must have one column.
+        y : object
+            Of no effect; a `Pipeline` gives it.
         threads : int, optional
             By default one per usable core. It changes no byte.
 
@@ -83,13 +118,15 @@ class Vectorizer:
         """
         return self.fit_counts(self.count(texts, threads=threads))
 
-    def fit_transform(self, texts: Texts, *, threads: int | None = None) -> sp.csr_matrix:
+    def fit_transform(self, texts: Texts, y: object = None, *, threads: int | None = None) -> sp.csr_matrix:
         """`fit`, and the rows of the same texts, which are read only once.
 
         Parameters
         ----------
         texts : iterable of str, numpy array of str, pyarrow array of strings, or iterable of these arrays
             As in `fit`. The numbers of their terms are kept until the vocabulary is chosen, not the texts.
+        y : object
+            Of no effect; a `Pipeline` gives it.
         threads : int, optional
             By default one per usable core. It changes no byte.
 
@@ -105,11 +142,11 @@ class Vectorizer:
         ConfigError
             min_df and max_df leave no term.
         """
-        threads = check_threads(threads)
-        counted = count_texts(texts, self.options, threads, keep=True)
-        counts, terms = sorted_counts(counted.table, counted.n_texts, self.options.terms_key)
-        chosen = choose_terms(counts, self.options)
-        vocabulary = self._set(make_vocabulary(counts, chosen, self.options))
+        threads, options = check_threads(threads), self.options
+        counted = count_texts(texts, options, threads, keep=True)
+        counts, terms = sorted_counts(counted.table, counted.n_texts, options.terms_key)
+        chosen = choose_terms(counts, options)
+        vocabulary = self._set(make_vocabulary(counts, chosen, options), options)
         column_of = np.full(counted.table.n_terms, -1, dtype=np.int32)
         column_of[terms[chosen]] = np.arange(len(chosen), dtype=np.int32)
         columns, chunks = [column_of[places] for places in counted.places], counted.chunks
@@ -140,9 +177,9 @@ class Vectorizer:
         """
         threads, vocabulary = check_threads(threads), self._vocabulary()
         if self._columns is None:
-            self._columns = find_columns(vocabulary, self.options)
+            self._columns = find_columns(vocabulary, self._used())
         table, column_of = self._columns
-        return self._rows(find_terms(texts, table, self.options, threads), [column_of], vocabulary, threads)
+        return self._rows(find_terms(texts, table, self._used(), threads), [column_of], vocabulary, threads)
 
     def count(self, texts: Texts, *, threads: int | None = None) -> TermCounts:
         """Count the terms of a chunk of texts, for `TermCounts.merge` and `fit_counts`. Changes nothing in here.
@@ -164,8 +201,9 @@ class Vectorizer:
         DataError
             A text is null, not a str or not UTF-8.
         """
-        counted = count_texts(texts, self.options, check_threads(threads), keep=False)
-        return sorted_counts(counted.table, counted.n_texts, self.options.terms_key)[0]
+        options = self.options
+        counted = count_texts(texts, options, check_threads(threads), keep=False)
+        return sorted_counts(counted.table, counted.n_texts, options.terms_key)[0]
 
     def fit_counts(self, counts: TermCounts, n_documents: int | None = None) -> Vectorizer:
         """Choose the vocabulary and its idf from the counts of all texts.
@@ -195,12 +233,13 @@ class Vectorizer:
                 why="a chunk is missing, or is there twice",
                 fix="merge the counts of every chunk once",
             )
-        if counts.terms_key != self.options.terms_key:
+        options = self.options
+        if counts.terms_key != options.terms_key:
             raise DataError(
                 "the counts were made with other options", why="n-grams, lower case or stop words differ",
                 fix="count with a vectorizer of the same options",
             )  # fmt: skip
-        self._set(make_vocabulary(counts, choose_terms(counts, self.options), self.options))
+        self._set(make_vocabulary(counts, choose_terms(counts, options), options), options)
         return self
 
     @property
@@ -225,8 +264,13 @@ class Vectorizer:
         """How many texts it was fitted to. Raises ConfigError if it is not fitted."""
         return self._vocabulary().n_documents
 
-    def get_feature_names_out(self) -> np.ndarray:
+    def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """The term of each column.
+
+        Parameters
+        ----------
+        input_features : object
+            Of no effect; a `Pipeline` gives it.
 
         Returns
         -------
@@ -242,16 +286,6 @@ class Vectorizer:
         names[:] = self._vocabulary().terms.to_pylist()
         return names
 
-    def get_params(self) -> dict[str, Any]:
-        """All options under our names, as plain values: `Vectorizer(**params)` has the same.
-
-        Returns
-        -------
-        dict
-            Names and values.
-        """
-        return {**plain_options(self.options), "ngrams": self.options.ngrams}
-
     def save(self, folder: str) -> None:
         """Write vocabulary.parquet (term, document_frequency, idf) and vectorizer.json. The same fit, the same bytes.
 
@@ -265,7 +299,7 @@ class Vectorizer:
         ConfigError
             The vectorizer is not fitted.
         """
-        write_vectorizer(folder, self._vocabulary(), self.options)
+        write_vectorizer(folder, self._vocabulary(), self._used())
 
     @classmethod
     def load(cls, folder: str) -> Vectorizer:
@@ -288,23 +322,54 @@ class Vectorizer:
         """
         vocabulary, options = read_vectorizer(folder)
         vectorizer = cls()
-        vectorizer.options = options
-        vectorizer._set(vocabulary)
+        vectorizer._take(options)
+        vectorizer._set(vocabulary, options)
         return vectorizer
 
     def _rows(
         self, chunks: list[ChunkTerms], columns: list[np.ndarray], vocabulary: Vocabulary, threads: int
     ) -> sp.csr_matrix:
         """The matrix of counted texts."""
-        return to_matrix(weigh_terms(chunks, columns, vocabulary, self.options, threads), len(vocabulary.terms))
+        return to_matrix(weigh_terms(chunks, columns, vocabulary, self._used(), threads), len(vocabulary.terms))
 
-    def _set(self, vocabulary: Vocabulary) -> Vocabulary:
+    def _take(self, options: VectorizerOptions, given: Mapping[str, Any] | None = None) -> None:
+        """Keep options as attributes, as plain values: what was given already so stays the same object."""
+        for name, value in {**plain_options(options), "ngrams": options.ngrams}.items():
+            own = (given or {}).get(name)
+            setattr(self, name, own if type(own) is type(value) and own == value else value)
+
+    def _set(self, vocabulary: Vocabulary, options: VectorizerOptions) -> Vocabulary:
         """Take a vocabulary, and forget what was made of another one."""
-        self._fitted, self._names, self._columns = vocabulary, None, None
+        self._fitted, self._fitted_with, self._names, self._columns = vocabulary, options, None, None
         return vocabulary
+
+    def _used(self) -> VectorizerOptions:
+        """The options it was fitted with."""
+        return self._fitted_with or self.options
 
     def _vocabulary(self) -> Vocabulary:
         """The vocabulary. Raises ConfigError if there is none."""
         if self._fitted is None:
-            raise ConfigError("the vectorizer is not fitted", fix="call fit first, or load one")
+            raise not_fitted("the vectorizer is not fitted")
         return self._fitted
+
+    def _own_names(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Parameters under our names."""
+        twice = [name for name in OTHER_NAMES.keys() & params.keys() if OTHER_NAMES[name] in params]
+        if twice:
+            raise ParameterError(f"`{OTHER_NAMES[twice[0]]}` is given twice", why=f"`{twice[0]}` is another name of it")
+        return {OTHER_NAMES.get(name, name): value for name, value in params.items()}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there is a vocabulary, as scikit-learn's `check_is_fitted` asks."""
+        return self._fitted is not None
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn (1.6 or newer) that this makes rows of texts."""
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type="transformer", target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=[]),
+            input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
+        )  # fmt: skip

@@ -25,6 +25,7 @@ class Forest:
     """Trees over the same labels. Units are numbered tree by tree, level by level, node by node.
 
     calibration: from the scores of the trees to probabilities; None where scores stay as they are.
+    names: of the labels, objects or int64; None where labels have only numbers.
     """
 
     n_features: int
@@ -34,6 +35,7 @@ class Forest:
     plans: tuple[TreePlan, ...]
     weights: Weights
     calibration: CalibrationMap | None = None
+    names: np.ndarray | None = None
 
     @cached_property
     def levels(self) -> tuple[tuple[Level, ...], ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +16,7 @@ from xpipe.errors import DataError, XpipeError
 from xpipe.ground import files
 from xpipe.ground.calibration_map import CalibrationMap
 from xpipe.ground.checked_json import parse_json
+from xpipe.ground.given_labels import names_of
 from xpipe.ground.npy_header import read_npz
 from xpipe.ground.sparse_rows import entry_rows
 from xpipe.trees._beam_numba import Weights
@@ -43,6 +44,7 @@ TYPES = {
     "calibration_probabilities": np.float64,
 }
 CALIBRATION = ("calibration_scores", "calibration_probabilities")
+NAMES = "names"  # of the labels, as JSON; not there where labels have only numbers
 MOST = 2**31 - 1  # features, and labels: their numbers are int32
 UNREADABLE = (ValueError, KeyError, IndexError, OSError, OverflowError, MemoryError, TypeError)
 
@@ -64,6 +66,8 @@ def write_forest(path: str, forest: Forest, options: TreeOptions) -> None:
         **forest.weights._asdict(),
         **{name: np.array(each, dtype=np.float64) for name, each in zip(CALIBRATION, knots, strict=True)},
     }
+    if forest.names is not None:
+        arrays[NAMES] = np.frombuffer(json.dumps(forest.names.tolist()).encode(), dtype=np.uint8)
     with files.open_write(os.fspath(path)) as stream:
         np.savez(stream, allow_pickle=False, **arrays)
 
@@ -85,7 +89,10 @@ def read_forest(path: str) -> tuple[Forest, TreeOptions]:
         if old:
             given["calibrate"] = "none"
         options = TreeOptions(**given)
-        return _checked(arrays, options), options
+        forest = _checked(arrays, options)
+        if NAMES in arrays:
+            forest = replace(forest, names=_checked_names(arrays[NAMES], forest.n_labels, path))
+        return forest, options
     except (*UNREADABLE, XpipeError) as error:
         if not files.exists(path):
             raise DataError("there is no such model", where=path, fix="check the path") from error
@@ -113,6 +120,15 @@ def _checked(arrays: dict[str, np.ndarray], options: TreeOptions) -> Forest:
     knots = [tuple(arrays[name].tolist()) for name in CALIBRATION]
     calibration = CalibrationMap(*knots) if any(knots) else None
     return Forest(n_features, n_labels, options.loss, options.normalize, plans, weights, calibration)
+
+
+def _checked_names(content: np.ndarray, n_labels: int, path: str) -> np.ndarray:
+    """The names of the labels. Raises ValueError unless there is one of its own for each."""
+    _must(content.dtype == np.uint8 and content.ndim == 1, "its names are no text")
+    names = parse_json(content.tobytes(), list[str | int], where=path)
+    _must(len({type(name) for name in names}) <= 1, "its names are of several types")
+    _must(len(names) == n_labels == len(set(names)), "its names do not fit its labels")
+    return names_of(names)
 
 
 def _check_weights(weights: Weights, plans: tuple[TreePlan, ...], n_features: int) -> None:

@@ -177,6 +177,9 @@ def open_model(stored: StoredModel) -> Model:
         tree = LabelTree.load(stored.path)
         assert tree.forest is not None  # a loaded tree has one
         width, n_labels, ranks = tree.forest.n_features, tree.forest.n_labels, _tree_ranks(tree)
+        if stored.dataset is None and tree.forest.names is not None:  # a tree that was fitted to names
+            own = LabelNames(np.arange(n_labels, dtype=np.int32), [str(name) for name in tree.classes_], True)
+            return Model(stored, width, own, ranks)
     else:
         from xpipe.heads import HeadModel
 
