@@ -21,11 +21,11 @@ from xpipe.argmaxability.lifted import LiftedLayer
 from xpipe.argmaxability.modes import Question
 from xpipe.argmaxability.options import Radius
 from xpipe.argmaxability.verdicts import Verdicts, read_verdicts, write_verdicts
-from xpipe.argmaxability.verification import SETS_PER_LIFTED_BLOCK, verify_chunk
+from xpipe.argmaxability.verification import SETS_PER_LARGE_BLOCK, verify_chunk
 from xpipe.errors import DataError
 from xpipe.ground import files
 
-SETS_PER_PART = 8 * SETS_PER_LIFTED_BLOCK
+SETS_PER_PART = 4 * SETS_PER_LARGE_BLOCK  # whole blocks in every mode
 ABOUT = "about.json"
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.argmaxability.block import Block, one_blas_thread
-from xpipe.argmaxability.lifted import LiftedLayer, prepare_rows
+from xpipe.argmaxability.lifted import CACHED, LiftedLayer, prepare_rows
 from xpipe.argmaxability.limits import Limits, make_limits
 from xpipe.argmaxability.modes import make_question, refuse_other_sizes, sets_asked
 from xpipe.argmaxability.options import BOX, EPS, INPUTS, MODE, RADIUS, Inputs, Mode, Radius
@@ -27,6 +27,7 @@ from xpipe.ground.machine import usable_cores
 
 SETS_PER_BLOCK = 32  # label sets solved together; the same for any number of workers
 SETS_PER_LIFTED_BLOCK = 128  # the same in modes topk and argmax, whose weights may be many: fewer passes over them
+SETS_PER_LARGE_BLOCK = 1024  # the same in mode argmax with many weights: few of these sets need a search
 
 
 def verify(
@@ -110,7 +111,7 @@ def verify(
     ['argmaxable', 'unargmaxable', 'argmaxable']
     """
     question = make_question(mode, inputs)
-    layer = prepare_layer(W, bias) if question.of_signs else prepare_rows(W, bias)
+    layer = prepare_layer(W, bias) if question.of_signs else prepare_rows(W, bias, every_label=Y is None)
     sets, member = distinct_sets(sets_asked(Y, layer.n_labels, mode), layer.n_labels)
     return verify_chunk(
         layer,
@@ -142,7 +143,7 @@ def verify_chunk(
     """Decide for label sets that are distinct already; for callers that spread sets over processes.
 
     The verdict on a set depends on the sets of its own block alone. So a chunk of whole blocks (SETS_PER_BLOCK sets
-    each, in other modes than sign SETS_PER_LIFTED_BLOCK) gives the same bytes as a run over all sets.
+    each; in other modes than sign `sets_per_block` says how many) gives the same bytes as a run over all sets.
 
     Parameters
     ----------
@@ -184,7 +185,7 @@ def verify_chunk(
     refuse_other_sizes(indptr, mode)
     hints = _find_hints(layer, indptr, indices, limits, backend)
 
-    together = sets_per_block(mode)
+    together = sets_per_block(mode, layer.W.size if isinstance(layer, OutputLayer) else layer.rows.stored.size)
 
     def work(start: int) -> Verdicts:
         pointer = indptr[start : start + together + 1]
@@ -203,9 +204,11 @@ def verify_chunk(
         return Verdicts.concatenate(list(pool.map(work, range(0, max(len(indptr) - 1, 1), together))))
 
 
-def sets_per_block(mode: Mode) -> int:
-    """How many sets are solved together: chunks of sets must be multiples of it."""
-    return SETS_PER_BLOCK if mode == "sign" else SETS_PER_LIFTED_BLOCK
+def sets_per_block(mode: Mode, n_weights: int) -> int:
+    """How many sets are solved together: chunks of sets must be multiples of it. n_weights: numbers of the weights."""
+    if mode == "sign":
+        return SETS_PER_BLOCK
+    return SETS_PER_LARGE_BLOCK if mode == "argmax" and n_weights > CACHED else SETS_PER_LIFTED_BLOCK
 
 
 def _find_hints(

@@ -64,7 +64,7 @@ def verify_order(
     check_options(out, no_bias, bias, bias_key)
     question = make_question(mode, inputs)
     stored = open_layer(weights, key, NO_BIAS if no_bias else bias, bias_key)
-    layer = prepare_rows(stored.rows, stored.bias)
+    layer = prepare_rows(stored.rows, stored.bias, every_label=not (sets or qrels))
     named = _read_ids(names, layer.n_labels)
     Y, queries = _read_sets(sets, qrels, layer.n_labels, named, mode, reading)
     indptr, indices = check_sets(Y, layer.n_labels)

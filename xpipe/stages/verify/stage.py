@@ -43,7 +43,7 @@ from xpipe.stages.verify.params import VerifyParams, weight_files
 VERIFICATION = "verification"
 GIVEN = "weights"  # the name of a head whose weights are given
 LOOKED_AT_FIRST = 1 << 26  # most bytes of given weights that are read before the first stage: that takes a moment
-SETS_PER_UNIT = 128  # a multiple of argmaxability's blocks in every mode; no byte of the output depends on it
+SETS_PER_UNIT = 128  # at least; whole blocks of argmaxability; no byte of the output depends on it
 
 
 def needs(params: VerifyParams) -> tuple[str, ...]:
@@ -193,14 +193,14 @@ def verify_sets(
     context: Context[VerifyParams], heads: Sequence[PreparedHead], counts: SetCounts
 ) -> dict[str, tuple[str, ...]]:
     """Verify every distinct set with every head. Returns the paths of the verdicts by the name of the head."""
+    from xpipe.argmaxability.verification import sets_per_block
     from xpipe.stages.verify import work
 
     units = [
-        SetRange(
-            f"{head.name}-{first:09d}", min(SETS_PER_UNIT, counts.distinct_sets - first), head.name, first, head.mode
-        )
+        SetRange(f"{head.name}-{first:09d}", min(size, counts.distinct_sets - first), head.name, first, head.mode)
         for head in heads
-        for first in range(0, counts.distinct_sets, SETS_PER_UNIT)
+        for size in [max(SETS_PER_UNIT, sets_per_block(head.mode, head.n_labels * head.inputs))]
+        for first in range(0, counts.distinct_sets, size)
     ]
     shared = Exactness(context.params, context.backend)
     verified = context.map("verdicts", work.verify_sets, units, shared, one_unit_per_task=True)
