@@ -177,8 +177,8 @@ def run_tokens(console, n: int, d: int, threads: int, folder: str | None) -> boo
     good = right == n and not undecided and taken < 3600
     console.print(
         f"{n:,} tokens x {d} inputs: {right:,} verdicts right, {undecided} undecided, {int((~truth).sum()):,} are "
-        f"unargmaxable; {taken / 60:.1f} minutes on {threads} threads ({busy / 60:.1f} of CPU), {peak():.2f} GiB with the "
-        f"mapped file; goals hold: {good}"
+        f"unargmaxable; {taken / 60:.1f} minutes on {threads} threads ({busy / 60:.1f} of CPU), {peak():.2f} GiB with "
+        f"the mapped file; goals hold: {good}"
     )
     return good
 

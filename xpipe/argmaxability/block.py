@@ -32,6 +32,11 @@ NOTHING = Found(None, np.zeros(0, dtype=np.int32), np.zeros(0))
 one_blas_thread = one_thread_each
 
 
+def inverses_together(d: int) -> int:
+    """How many searches that hold matrices of d x d run at a time."""
+    return max(1, ROOM // (SQUARES * 8 * d**2))
+
+
 class Block:
     """The label sets of a block (indptr, indices) and what is known about each of them.
 
@@ -72,7 +77,7 @@ class Block:
 
     def _together(self) -> int:
         """How many sets are searched at a time."""
-        return max(1, ROOM // (SQUARES * 8 * self.layer.d**2))
+        return inverses_together(self.layer.d)
 
     def _search(self, batch: Sequence[int]) -> None:
         """Settle the sets of a batch as far as possible."""
@@ -83,10 +88,12 @@ class Block:
             self._run(searches)
             rows = {number: search.rows for number, search in searches.items()}
             todo = self._worth_the_simplex(self._unsettled(batch))
-        if todo:
-            exact = {n: ChebyshevSearch(rows.get(n) or self._new_rows(n), self.limits) for n in todo}
+        together = inverses_together(self.layer.d)
+        for start in range(0, len(todo), together):
+            part = todo[start : start + together]
+            exact = {n: ChebyshevSearch(rows.get(n) or self._new_rows(n), self.limits) for n in part}
             self._run(exact)
-            self._sharpen(batch, exact)
+            self._sharpen(part, exact)
 
     def _worth_the_simplex(self, numbers: list[int]) -> list[int]:
         """Those of these sets for which the simplex method is tried."""

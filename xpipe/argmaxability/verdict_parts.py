@@ -69,11 +69,12 @@ def verify_in_parts(
     threads: int,
     progress: Callable[[int], None],
     done_before: Callable[[int], None],
+    memory_limit: str | int | None = None,
 ) -> PartedVerdicts:
     """Verify distinct sets, and write the verdicts of each part into the folder, which is local.
 
     Parts that a run with the same rows, sets and options left there are not made again. progress, done_before: called
-    with numbers of sets that are done now, and that were done before.
+    with numbers of sets that are done now, and that were done before. memory_limit: as in `verify`, for one part.
     """
     os.makedirs(folder, exist_ok=True)
     about = _describe(layer, sets, question, radius, eps, box)
@@ -89,7 +90,7 @@ def verify_in_parts(
         if verdicts is None:
             verdicts = verify_chunk(
                 layer, part, radius, mode=question.mode, inputs=question.inputs, eps=eps, box=box, threads=threads,
-                progress=progress,
+                progress=progress, memory_limit=memory_limit,
             )  # fmt: skip
             write_verdicts(path, verdicts, part.indptr.astype(np.int64), part.indices.astype(np.int64))
         else:

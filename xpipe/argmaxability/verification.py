@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from xpipe.argmaxability.block import Block, one_blas_thread
 from xpipe.argmaxability.lifted import CACHED, LiftedLayer, prepare_rows
 from xpipe.argmaxability.limits import Limits, make_limits
+from xpipe.argmaxability.memory import threads_within
 from xpipe.argmaxability.modes import make_question, refuse_other_sizes, sets_asked
 from xpipe.argmaxability.options import BOX, EPS, INPUTS, MODE, RADIUS, Inputs, Mode, Radius
 from xpipe.argmaxability.output_layer import OutputLayer, prepare_layer
@@ -43,6 +44,7 @@ def verify(
     threads: int | None = None,
     backend: Backend | None = None,
     progress: Callable[[int], None] | None = None,
+    memory_limit: str | int | None = None,
 ) -> Verdicts:
     """Decide for every label set whether an output layer or an index can give it, with certificates.
 
@@ -79,6 +81,8 @@ def verify(
         From `xpipe.ground.backend.choose`. On a GPU, points are looked for there first.
     progress : callable, optional
         Called with the number of distinct sets each time some are done.
+    memory_limit : int or str, optional
+        Bytes to hold beyond W, such as "2GiB". It bounds the number of threads, so it changes no byte of the result.
 
     Returns
     -------
@@ -92,6 +96,8 @@ def verify(
         If W, Y or bias is wrong.
     ConfigError
         If another option is wrong.
+    ResourceError
+        If `memory_limit` is not enough for one thread.
 
     Examples
     --------
@@ -124,6 +130,7 @@ def verify(
         threads=usable_cores() if threads is None else threads,
         backend=backend,
         progress=progress,
+        memory_limit=memory_limit,
     ).take(member)
 
 
@@ -139,6 +146,7 @@ def verify_chunk(
     threads: int = 1,
     backend: Backend | None = None,
     progress: Callable[[int], None] | None = None,
+    memory_limit: str | int | None = None,
 ) -> Verdicts:
     """Decide for label sets that are distinct already; for callers that spread sets over processes.
 
@@ -151,7 +159,7 @@ def verify_chunk(
         From `prepare_layer`; in modes topk and argmax from `prepare_rows`.
     sets : scipy.sparse.csr_matrix, shape (n_sets, n_labels)
         Some rows of what `distinct_sets` gives.
-    radius, mode, inputs, eps, box, threads, backend, progress
+    radius, mode, inputs, eps, box, threads, backend, progress, memory_limit
         As in `verify`; here the default is one thread.
 
     Returns
@@ -183,9 +191,9 @@ def verify_chunk(
         raise ConfigError(f"`threads` must be at least 1, got {threads}", fix="leave it out: one per usable core")
     indptr, indices = check_sets(sets, layer.n_labels)
     refuse_other_sizes(indptr, mode)
-    hints = _find_hints(layer, indptr, indices, limits, backend)
-
     together = sets_per_block(mode, layer.W.size if isinstance(layer, OutputLayer) else layer.rows.stored.size)
+    threads = threads_within(memory_limit, layer, together, len(indptr) - 1, threads)
+    hints = _find_hints(layer, indptr, indices, limits, backend)
 
     def work(start: int) -> Verdicts:
         pointer = indptr[start : start + together + 1]

@@ -98,8 +98,16 @@ def identity(params: VerifyParams, inputs: dict[str, Artifact], store: Any) -> d
     if own_modes := _other_modes(params, inputs):
         own["own_modes"] = own_modes
     given = weight_files(params)
+    if not given:
+        return own
+    from xpipe.argmaxability.layer_files import files_of_layer
+
     digests = store.digest_inputs(given.values())
-    return {**own, "digests": {role: digests[path] for role, path in given.items()}} if given else own
+    found = {role: digests[path] for role, path in given.items()}
+    if others := [path for path in files_of_layer(given["weights"], params.key) if path not in given.values()]:
+        of_others = store.digest_inputs(others)  # of a model in several files, whose index says little of its numbers
+        found["files"] = [of_others[path] for path in others]
+    return {**own, "digests": found}
 
 
 def _other_modes(params: VerifyParams, inputs: dict[str, Artifact]) -> dict[str, str]:
@@ -119,6 +127,8 @@ def estimate(params: VerifyParams, inputs: dict[str, Artifact]) -> Estimate:
     """Memory for one head in float64, twice, and for verdicts with one point per label set."""
     if "head_models" not in inputs:
         size = sum(files.size(path) for path in weight_files(params).values())
+        if params.mode_of(None) != MODE:  # rows are mapped, not copied: blocks of them are what counts
+            return Estimate(None, 300 * 2**20 + min(5 * size, 2**30))
         return Estimate(None, 300 * 2**20 + 5 * size)
     size = max((entry.bytes for entry in inputs["head_models"].files), default=0)
     return Estimate(None, 300 * 2**20 + 5 * size)
@@ -284,7 +294,7 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="verify",
     section="verify",
-    version=2,
+    version=3,
     reads=("head_models?", "datasets?", "labels|held_out_labels?", "names?"),
     writes=(VERIFICATION,),
     params=VerifyParams,
