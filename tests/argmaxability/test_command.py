@@ -6,13 +6,16 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+from click.testing import CliRunner
 
 from tests.argmaxability.oracles import as_rows
 from tests.argmaxability.test_weights import write_safetensors
 from tests.samples import run_xpipe
+from tests.stopping import start_stopping
 from xpipe.argmaxability import check, verdict_parts, verify
 from xpipe.argmaxability.summary import summarise, worst_sets
 from xpipe.argmaxability.verdicts import read_verdicts
+from xpipe.cli.main import cli
 from xpipe.cli.progress import Progress
 from xpipe.cli.verify import take_rows
 from xpipe.cli.verify_command import verify_files
@@ -37,6 +40,12 @@ def files(tmp_path):
     return tmp_path, W, Y
 
 
+def call(*arguments):
+    """(exit code, everything printed) of a command in this process."""
+    found = CliRunner().invoke(cli, [str(argument) for argument in arguments], catch_exceptions=False)
+    return found.exit_code, found.output
+
+
 def test_end_to_end(files):
     folder, W, Y = files
     out = folder / "verdicts.parquet"
@@ -52,9 +61,8 @@ def test_end_to_end(files):
     assert verdicts.argmaxable.tolist() == [True] * 5 + [False] * 2
     assert check(W, Y, verdicts).all()
     assert pq.read_table(out)["labels"].to_pylist() == [row.indices.tolist() for row in Y]
-    first = out.read_bytes()
-    run_xpipe("-q", "verify", *given, "--radius", "exact", "--threads", "1")
-    assert out.read_bytes() == first
+    run_here(folder, radius="exact")  # one thread
+    assert (folder / "v.parquet").read_bytes() == out.read_bytes()
 
 
 def test_exit_code_0_when_all_are_argmaxable(files):
@@ -62,7 +70,7 @@ def test_exit_code_0_when_all_are_argmaxable(files):
     write_xmc(str(folder / "test.txt"), sp.csr_matrix(np.eye(5, dtype=np.float32)), sp.csr_matrix(Y[:5]))
     tensors = {"fc.weight": ("F32", W.shape, W.tobytes()), "fc.bias": ("F32", (9,), bytes(36))}
     write_safetensors(folder / "m.safetensors", tensors)
-    code, output = run_xpipe(
+    code, output = call(
         "-q", "verify", "--weights", folder / "m.safetensors", "--key", "fc.weight", "--bias-key", "fc.bias",
         "--labels", folder / "test.txt", "--out", folder / "v.parquet",
     )  # fmt: skip
@@ -103,10 +111,11 @@ def test_bad_data_ends_with_code_3(files):
     folder, _, _ = files
     (folder / "names.txt").write_text("one\n")
     given = ("--weights", folder / "W.npy", "--labels", folder / "Y.npz", "--names", folder / "names.txt")
-    code, output = run_xpipe("verify", *given, "--out", folder / "v.parquet")
-    assert code == 3
-    assert "1 names for 9" in output
-    assert "Traceback" not in output
+    with pytest.raises(DataError, match="1 names for 9") as refused:
+        call("verify", *given, "--out", folder / "v.parquet")
+    assert refused.value.exit_code == 3
+    with pytest.raises(ConfigError, match="4GiB or 500MB"):
+        call("verify", *given[:4], "--out", folder / "v.parquet", "--memory-limit", "lots")
 
 
 def test_bad_options_are_refused(files):
@@ -149,7 +158,7 @@ def test_answer_sets_of_an_index(index):
     folder, W = index
     out = folder / "v.parquet"
     given = ("--index", folder / "docs.npy", "--qrels", folder / "qrels.tsv", "--names", folder / "ids.txt")
-    code, output = run_xpipe("verify", *given, "--mode", "topk", "--out", out)
+    code, output = call("verify", *given, "--mode", "topk", "--memory-limit", "2GiB", "--out", out)
     assert code == 1, output
     assert "2 of 3 queries can never be answered" in output
     assert "query far (2 documents)" in output
@@ -232,6 +241,25 @@ def test_a_killed_command_goes_on(tmp_path, monkeypatch):
     act("other.parquet", eps=1e-7)
     assert len(made) == 6  # another question begins anew
     assert check(W, None, read_verdicts(str(tmp_path / "whole.parquet"))).all()
+
+
+def test_a_killed_process_goes_on(tmp_path):
+    """SIGKILL after the verdicts were written and before they were joined: nothing is made again."""
+    W = np.random.default_rng(0).standard_normal((12, 2)).astype(np.float32)
+    np.save(tmp_path / "W.npy", W)
+    given = ("verify", "--lm", tmp_path / "W.npy", "--explain", "0", "--out")
+    process = start_stopping("v.parquet.parts/000", 1, *given, tmp_path / "v.parquet")
+    process.kill()
+    process.communicate()
+    assert len(list((tmp_path / "v.parquet.parts").glob("*.parquet"))) == 1
+    assert not (tmp_path / "v.parquet").exists()
+    made = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verdict_parts, "verify_chunk", lambda *a, **o: made.append(a))
+        order_here(tmp_path / "v.parquet", weights=str(tmp_path / "W.npy"), n_explained=0)
+    assert not made
+    order_here(tmp_path / "whole.parquet", weights=str(tmp_path / "W.npy"), n_explained=0)
+    assert (tmp_path / "v.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from tests.argmaxability.oracles import as_rows
+from tests.argmaxability.test_command import call
 from tests.argmaxability.test_weights import write_safetensors
-from tests.samples import run_xpipe
 from xpipe.argmaxability import check
 from xpipe.argmaxability.layer_files import read_layer
 from xpipe.argmaxability.options import NO_BIAS
@@ -77,12 +77,12 @@ def test_the_command_uses_it_and_prints_no_escape_codes(tmp_path):
     sp.save_npz(tmp_path / "Y.npz", Y)
     (tmp_path / "names.txt").write_text("".join(f"\x1b[31mred {i}[bold]\n" for i in range(7)))
     given = ("verify", "--weights", path, "--key", "2.weight", "--labels", tmp_path / "Y.npz", "--out")
-    _, output = run_xpipe(*given, tmp_path / "v.parquet", "--names", tmp_path / "names.txt")
+    _, output = call(*given, tmp_path / "v.parquet", "--names", tmp_path / "names.txt")
     assert "bias: 2.bias (7 numbers)" in output
     assert "\x1b[31m" not in output
     assert check(W, Y, read_verdicts(str(tmp_path / "v.parquet")), B).all()
-    code, output = run_xpipe(*given, tmp_path / "w.parquet", "--no-bias")
+    _, output = call(*given, tmp_path / "w.parquet", "--no-bias")
     assert "bias: left out, although 2.bias fits" in output
     assert check(W, Y, read_verdicts(str(tmp_path / "w.parquet"))).all()
-    code, output = run_xpipe(*given, tmp_path / "w.parquet", "--no-bias", "--bias-key", "2.bias")
-    assert code == 2, output
+    with pytest.raises(ConfigError):
+        call(*given, tmp_path / "w.parquet", "--no-bias", "--bias-key", "2.bias")

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from tests.argmaxability.test_weights import write_safetensors
 from xpipe.argmaxability import check, evidence, lifted, open_rows, stored_rows, verify
-from xpipe.argmaxability.layer_files import open_layer
+from xpipe.argmaxability.layer_files import files_of_layer, open_layer
 from xpipe.argmaxability.rounding import SINGLE
 from xpipe.argmaxability.separation_bounds import point_bounds
 from xpipe.errors import ConfigError, DataError
@@ -42,8 +42,16 @@ def test_a_model_in_several_files(tmp_path):
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"metadata": {}, "weight_map": {"lm_head.weight": "model-2.safetensors"}}))
     assert (open_layer(str(index), "lm_head.weight").rows.take(slice(None)) == W).all()
-    with pytest.raises(ConfigError, match="did you mean"):
+    with pytest.raises(ConfigError, match=r"did you mean 'lm_head\.weight'"):
         open_rows(str(index), "lm_head.wight")
+    bias = np.arange(40, dtype=np.float32)
+    write_safetensors(tmp_path / "model-1.safetensors", {"lm_head.bias": ("F32", (40,), bias.tobytes())})
+    files = {"lm_head.weight": "model-2.safetensors", "lm_head.bias": "model-1.safetensors"}
+    index.write_text(json.dumps({"weight_map": files}))
+    layer = open_layer(str(tmp_path), "lm_head.weight")  # the folder of the model
+    assert (layer.bias == bias).all()
+    assert layer.bias_told == "bias: lm_head.bias (40 numbers)"
+    assert files_of_layer(str(index), "lm_head.weight") == sorted(str(tmp_path / name) for name in files.values())
     for outside in ("../model-2.safetensors", "/etc/x.safetensors", "a/b.safetensors"):
         index.write_text(json.dumps({"weight_map": {"lm_head.weight": outside}}))
         with pytest.raises(DataError, match="outside its folder"):

@@ -14,6 +14,7 @@ import numpy as np
 from xpipe.ground.accelerate import jit
 
 OPTIMAL, ZERO, STEPS, STUCK, FULL = range(5)
+NONE = np.int64(-1)  # a plain -1 has a type of its own, for which numba compiles every callee once more
 NEAR_ZERO = 1e-16  # below this square length, rounding in the weights is corrected
 
 
@@ -52,6 +53,18 @@ def dot(a, b, n):
 
 
 @jit
+def multiply(A, n, x, out):
+    """out[:n] = A[:n] x. One place for all such products: numba takes long to compile each."""
+    np.dot(A[:n], x, out[:n])
+
+
+@jit
+def mix(weights, A, n, out):
+    """out = weights[:n] A[:n]."""
+    np.dot(weights[:n], A[:n], out)
+
+
+@jit
 def sum_magnitudes(x):
     """Sum of the absolute values."""
     total = 0.0
@@ -82,7 +95,7 @@ def add_row(row, slot, k, support, product):
     """Put a row at place k with weight 0. Returns False where it depends on the rows that are there."""
     C, L, ones = support.C, support.L, support.ones
     d = len(row)
-    np.dot(C[:k], row, product[:k])
+    multiply(C, k, row, product)
     square = 1.0 + dot(row, row, d)
     left = square
     for i in range(k):
@@ -99,26 +112,29 @@ def add_row(row, slot, k, support, product):
 
 
 @jit
-def drop_row(p, k, support):
-    """Remove the row at place p. Rotations make the factor lower triangular again, and update `ones`."""
+def drop_row(p, k, support, cos, sin):
+    """Remove the row at place p. Rotations make the factor lower triangular again, and update `ones`.
+
+    cos, sin float64 [k]: overwritten by the rotations.
+    """
     slots, C, lam, L, ones = support.slots, support.C, support.lam, support.L, support.ones
     for i in range(p, k - 1):
         slots[i] = slots[i + 1]
         lam[i] = lam[i + 1]
         copy_first(C[i + 1], C[i], C.shape[1])
         copy_first(L[i + 1], L[i], i + 2)
-    for c in range(p, k - 1):
-        a, b = L[c, c], L[c, c + 1]
-        r = np.sqrt(a * a + b * b)
-        cos, sin = a / r, b / r
-        L[c, c], L[c, c + 1] = r, 0.0
-        for i in range(c + 1, k - 1):
-            u, v = L[i, c], L[i, c + 1]
-            L[i, c] = cos * u + sin * v
-            L[i, c + 1] = cos * v - sin * u
-        u, v = ones[c], ones[c + 1]
-        ones[c] = cos * u + sin * v
-        ones[c + 1] = cos * v - sin * u
+    for i in range(p, k - 1):
+        row, v = L[i], L[i, p]
+        for c in range(p, i):
+            u, v = v, row[c + 1]
+            row[c] = cos[c] * u + sin[c] * v
+            v = cos[c] * v - sin[c] * u
+        r = np.sqrt(v * v + row[i + 1] * row[i + 1])
+        cos[i], sin[i] = v / r, row[i + 1] / r
+        row[i], row[i + 1] = r, 0.0
+        u, v = ones[i], ones[i + 1]
+        ones[i] = cos[i] * u + sin[i] * v
+        ones[i + 1] = cos[i] * v - sin[i] * u
 
 
 @jit
@@ -141,7 +157,7 @@ def correct_weights(k, support, x, mu, product):
     """One step of iterative refinement for weights whose point is close to 0; kept where it brings x closer to 0."""
     C, lam, L = support.C, support.lam, support.L
     d = len(x)
-    np.dot(C[:k], x, product[:k])
+    multiply(C, k, x, product)
     for i in range(k):
         product[i] = (product[i] - dot(L[i], product, i)) / L[i, i]
     for i in range(k - 1, -1, -1):
@@ -154,22 +170,23 @@ def correct_weights(k, support, x, mu, product):
         total += mu[i]
     for i in range(k):
         mu[i] /= total
-    closer = np.dot(mu[:k], C[:k])
+    closer = product[:d]
+    mix(mu, C, k, closer)
     if dot(closer, closer, d) < dot(x, x, d):
         copy_first(mu, lam, k)
         copy_first(closer, x, d)
 
 
 @jit
-def drop_to_hull(k, support, used, mu):
+def drop_to_hull(k, support, used, mu, product):
     """Drop rows until the nearest point of the affine hull is in the convex hull. Returns the new number of rows.
 
-    Leaves the weights of that point in support.lam. used: which working rows are in the support.
+    Leaves the weights of that point in support.lam. used: which working rows are in the support. mu, product: space.
     """
     lam = support.lam
     while True:
         nearest_in_plane(k, support.L, support.ones, mu)
-        reach, leaving = 1.0, -1
+        reach, leaving = 1.0, NONE
         for i in range(k):
             if mu[i] <= 1e-15:
                 share = lam[i] / (lam[i] - mu[i]) if lam[i] > mu[i] else 0.0
@@ -181,7 +198,7 @@ def drop_to_hull(k, support, used, mu):
         for i in range(k):
             lam[i] = max(lam[i] + reach * (mu[i] - lam[i]), 0.0)
         used[support.slots[leaving]] = False
-        drop_row(leaving, k, support)
+        drop_row(leaving, k, support, mu, product)
         k -= 1
 
 
@@ -206,8 +223,8 @@ def approach(A, n_rows, k, support, used, x, most_steps, small, tolerance):
             return k, steps, ZERO
         if steps >= most_steps:
             return k, steps, STEPS
-        np.dot(A[:n_rows], x, margins)
-        least, entering = square * (1.0 - tolerance), -1
+        multiply(A, n_rows, x, margins)
+        least, entering = square * (1.0 - tolerance), NONE
         for i in range(n_rows):
             if margins[i] < least and not used[i]:
                 least, entering = margins[i], i
@@ -218,9 +235,9 @@ def approach(A, n_rows, k, support, used, x, most_steps, small, tolerance):
         if k > d or not add_row(A[entering], entering, k, support, product):
             return k, steps, STUCK
         used[entering] = True
-        k = drop_to_hull(k + 1, support, used, mu)
+        k = drop_to_hull(k + 1, support, used, mu, product)
         steps += 1
-        np.dot(support.lam[:k], support.C[:k], x)
+        mix(support.lam, support.C, k, x)
 
 
 @jit

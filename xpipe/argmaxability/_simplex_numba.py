@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from xpipe.argmaxability._nearest_numba import NONE, mix, multiply
 from xpipe.ground.accelerate import jit
 
 OPTIMAL, LOW, PIVOTS, LOST = range(4)
@@ -72,8 +73,8 @@ def find_entering(A, beta, n_rows, x, t, objective, used, held, sides, margins):
 
     Rows in `used` and coordinates in `held` are in the basis: rounding must not let them enter again.
     """
-    np.dot(A[:n_rows], x, margins)
-    slope, entering, is_row = -max(1e-13, 1e-8 * abs(objective)), -1, False
+    multiply(A, n_rows, x, margins)
+    slope, entering, is_row = -max(1e-13, 1e-8 * abs(objective)), NONE, False
     for i in range(n_rows):
         gain = margins[i] + beta[i] - t
         if gain < slope and not used[i]:
@@ -151,7 +152,7 @@ def descend(A, beta, n_rows, basis, sides, used, x, most_pivots, low):
             held[-names[i] - 1] = True
     pivots = 0
     while True:
-        np.dot(cost, inverse, prices)
+        mix(cost, inverse, m, prices)
         objective = 0.0
         for j in range(d):
             x[j] = -prices[j]
@@ -171,7 +172,7 @@ def descend(A, beta, n_rows, basis, sides, used, x, most_pivots, low):
             for j in range(d):
                 space.column[j] = A[entering, j]
             space.column[d] = 1.0
-            np.dot(inverse, space.column, space.change)
+            multiply(inverse, m, space.column, space.change)
         else:
             sign = -1.0 if sides.high[entering] - x[entering] < sides.low[entering] + x[entering] else 1.0
             for i in range(m):

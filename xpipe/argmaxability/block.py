@@ -5,6 +5,7 @@ Holds no search and no proof of its own. A pure function of its arguments: nothi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,11 @@ NOTHING = Found(None, np.zeros(0, dtype=np.int32), np.zeros(0))
 one_blas_thread = one_thread_each
 
 
+def inverses_together(d: int) -> int:
+    """How many searches that hold matrices of d x d run at a time."""
+    return max(1, ROOM // (SQUARES * 8 * d**2))
+
+
 class Block:
     """The label sets of a block (indptr, indices) and what is known about each of them.
 
@@ -55,22 +61,25 @@ class Block:
         if not len(layer.real):  # every score is its bias, whatever the input
             hints = np.zeros((self.n_sets, layer.d))
         if hints is not None:
-            tried = [NOTHING._replace(point=hint) for hint in hints]
-            self._keep_better(dict(enumerate(tried)), *self._bounds(tried))
+            self._try([NOTHING._replace(point=hint) for hint in hints])
 
     def verify(self) -> Verdicts:
         """Verdicts on all sets of the block."""
         if len(self.layer.real):
-            together = self._together()
-            for start in range(0, self.n_sets, together):
-                self._search(range(start, min(start + together, self.n_sets)))
+            todo, together = self._unsettled(range(self.n_sets)), self._together()
+            for start in range(0, len(todo), together):
+                self._search(todo[start : start + together])
         return self._verdicts(self.found, self.lower, self.upper)
+
+    def _try(self, tried: list[Found]) -> None:
+        """Keep what certificates from elsewhere prove, one per set."""
+        self._keep_better(dict(enumerate(tried)), *self._bounds(tried))
 
     def _together(self) -> int:
         """How many sets are searched at a time."""
-        return max(1, ROOM // (SQUARES * 8 * self.layer.d**2))
+        return inverses_together(self.layer.d)
 
-    def _search(self, batch: range) -> None:
+    def _search(self, batch: Sequence[int]) -> None:
         """Settle the sets of a batch as far as possible."""
         rows: dict[int, WorkingRows] = {}
         todo = self._unsettled(batch)
@@ -79,10 +88,12 @@ class Block:
             self._run(searches)
             rows = {number: search.rows for number, search in searches.items()}
             todo = self._worth_the_simplex(self._unsettled(batch))
-        if todo:
-            exact = {n: ChebyshevSearch(rows.get(n) or self._new_rows(n), self.limits) for n in todo}
+        together = inverses_together(self.layer.d)
+        for start in range(0, len(todo), together):
+            part = todo[start : start + together]
+            exact = {n: ChebyshevSearch(rows.get(n) or self._new_rows(n), self.limits) for n in part}
             self._run(exact)
-            self._sharpen(batch, exact)
+            self._sharpen(part, exact)
 
     def _worth_the_simplex(self, numbers: list[int]) -> list[int]:
         """Those of these sets for which the simplex method is tried."""
@@ -101,7 +112,7 @@ class Block:
         """The search in twice the precision of float64, from where another one ended."""
         return SharpSearch(self.layer, rows.positives, self.limits, rows.sides, first, basis)
 
-    def _sharpen(self, batch: range, earlier: dict[int, ChebyshevSearch]) -> None:
+    def _sharpen(self, batch: Sequence[int], earlier: dict[int, ChebyshevSearch]) -> None:
         """Settle what float64 leaves open: first by exact bounds, then by a search in twice its precision."""
         todo = self._unsettled(batch)
         if not todo:
@@ -117,7 +128,7 @@ class Block:
                 if search.at_the_end or not self._unsettled(range(number, number + 1)):
                     break
 
-    def _unsettled(self, batch: range) -> list[int]:
+    def _unsettled(self, batch: Sequence[int]) -> list[int]:
         """Sets of the batch that need another search. Unargmaxable sets are settled in either mode."""
         lower, upper, eps = self.lower, self.upper, self.limits.eps
         if self.limits.exact:

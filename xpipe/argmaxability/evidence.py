@@ -49,18 +49,17 @@ class RowsEvidence:
         """(lower, upper) radius of every set that its point and multipliers prove in float64; tails are ignored.
 
         The verdicts must be well-formed, and of mode topk or argmax. Points of many rows are tried in float32 first:
-        that is all a set needs whose status and lower bound follow from it.
+        that is all a set needs whose status and lower bound follow from it, or whose point cannot prove anything.
         """
         box, floor = verdicts.box, verdicts.question.floor
         points, lower = verdicts.points, np.zeros(len(verdicts))
         open_ones = np.arange(len(verdicts))
         if self.rows.stored.size > SMALL:
-            lower = self._point_bounds(indptr, indices, points, box, floor, caution, SINGLE)
-            enough = (lower >= np.maximum(verdicts.radius_lower, 1.0)) | np.isnan(points[:, :1]).any(axis=1)
-            open_ones = np.flatnonzero(~enough)
+            lower, most = self._point_bounds(indptr, indices, points, box, floor, caution, SINGLE)
+            open_ones = np.flatnonzero((lower < np.maximum(verdicts.radius_lower, 1.0)) & (most > 0))
         if len(open_ones):
             pointers, places = entries_of_rows(indptr, open_ones)
-            finer = self._point_bounds(pointers, indices[places], points[open_ones], box, floor, caution, DOUBLE)
+            finer, _ = self._point_bounds(pointers, indices[places], points[open_ones], box, floor, caution, DOUBLE)
             lower[open_ones] = np.maximum(lower[open_ones], finer)
         upper = np.full(len(verdicts), np.inf)
         for number in range(len(verdicts)):
@@ -107,9 +106,9 @@ class RowsEvidence:
         floor: float,
         caution: float,
         unit: float,
-    ) -> np.ndarray:
-        """`separation_bounds.point_bounds` of these rows."""
-        return separation_bounds.point_bounds(
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`separation_bounds.bound_point_radii` of these rows."""
+        return separation_bounds.bound_point_radii(
             self.rows, self.bias, self.largest, indptr, indices, points, box, floor, caution, unit
         )
 

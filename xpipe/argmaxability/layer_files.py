@@ -21,8 +21,10 @@ from xpipe.argmaxability.weights import (
     array_shapes,
     choose_array,
     list_arrays,
+    model_file,
     open_rows,
     read_weights,
+    shard_map,
     shard_of,
 )
 from xpipe.errors import ConfigError, printable
@@ -77,12 +79,14 @@ class StoredIndex(NamedTuple):
 def open_layer(path: str, key: str | None = None, bias: str | None = None, bias_key: str | None = None) -> StoredIndex:
     """`read_layer` for modes topk and argmax: rows are mapped from the file, not copied.
 
-    Besides the files of `read_layer`, the index of a model in several files may be given.
+    Besides the files of `read_layer`, the index of a model in several files may be given, or the folder of a model. A
+    bias in another of its files is found, too.
     """
     if bias == NO_BIAS and bias_key is not None:
         raise ConfigError("a bias is both named and left out", fix="give --bias-key or --no-bias, not both")
+    path = model_file(path)
     rows = open_rows(path, key)
-    path = path if not path.endswith(INDEX) else shard_of(path, key)
+    index, path = path, path if not path.endswith(INDEX) else shard_of(path, key)
     found, told = None, ""
     if bias == NO_BIAS:
         name, _ = _beside(path, key)
@@ -92,10 +96,21 @@ def open_layer(path: str, key: str | None = None, bias: str | None = None, bias_
         told = f"bias: {_shown(bias_key or os.path.basename(bias or path))} ({found.size:,} numbers)"
     else:
         name, told = _beside(path, key)
+        if name is None and not told and index.endswith(INDEX):
+            path, name = _in_another_file(index, path, key, len(rows))
         if name is not None:
             found = read_weights(path, name)
             told = f"bias: {_shown(name)} ({found.size:,} numbers)"
     return StoredIndex(rows, check_bias(found, len(rows)), told)
+
+
+def files_of_layer(path: str, key: str | None) -> list[str]:
+    """The files that a layer is read from: the path itself, or some files of a model in several files."""
+    path = model_file(path)
+    if not path.endswith(INDEX):
+        return [path]
+    biases = [name for name in shard_map(path) if name.lower() in bias_names(key or "")]
+    return sorted({shard_of(path, name) for name in (key, *biases)})
 
 
 def _shown(name: str | None) -> str:
@@ -135,6 +150,16 @@ def find_bias(own: str, shapes: dict[str, tuple[int, ...]], *, where: str, fix: 
     turned = any(shapes[name] == (n_inputs,) for name in siblings)
     told = f"bias: none used; {list_arrays({name: shapes[name] for name in siblings})} does not fit {n_labels:,} labels"
     return None, told + ("; are the weights transposed?" if turned else "")
+
+
+def _in_another_file(index: str, path: str, key: str | None, n_labels: int) -> tuple[str, str | None]:
+    """(file, name) of the bias in another file of a model; (path, None) where there is none of this length."""
+    for name in shard_map(index):
+        if name.lower() in bias_names(key or ""):
+            other = shard_of(index, name)
+            if array_shapes(other).get(name) == (n_labels,):
+                return other, name
+    return path, None
 
 
 def _other_biases(own: str, shapes: dict[str, tuple[int, ...]], n_labels: int) -> list[str]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from xpipe.argmaxability.evidence import SMALL
 from xpipe.argmaxability.limits import Limits
+from xpipe.argmaxability.regions import Regions, find_regions
 from xpipe.argmaxability.search import WorkingRows, first_rows, rows_per_round
 from xpipe.argmaxability.stored_rows import StoredRows, check_bias, stored_rows
 
@@ -40,6 +41,8 @@ class LiftedLayer:
         The mean row.
     real, norms, shifts : ndarray, shape (n_labels,)
         What `search` asks for: all labels, 1, and the biases divided by R.
+    regions : Regions or None
+        Rows that are near each other, where all of many labels are asked about by themselves.
 
     Examples
     --------
@@ -56,6 +59,7 @@ class LiftedLayer:
     real: np.ndarray
     norms: np.ndarray
     shifts: np.ndarray
+    regions: Regions | None = None
 
     @property
     def n_labels(self) -> int:
@@ -106,7 +110,7 @@ class LiftedLayer:
         return points.astype(np.float32).astype(np.float64)
 
 
-def prepare_rows(W: Any, bias: Any = None) -> LiftedLayer:
+def prepare_rows(W: Any, bias: Any = None, *, every_label: bool = False) -> LiftedLayer:
     """Check weights, and compute what all label sets share in modes topk and argmax.
 
     Parameters
@@ -115,6 +119,9 @@ def prepare_rows(W: Any, bias: Any = None) -> LiftedLayer:
         One row per label. float16 and float32 stay as they are, in memory or mapped from a file.
     bias : array_like of real numbers, shape (n_labels,), optional
         The biases; None where there are none.
+    every_label : bool, default False
+        Whether every label will be asked about by itself (mode argmax without Y). Of many rows it is then found out
+        which are near each other: that takes a while, and settles most labels at once.
 
     Returns
     -------
@@ -138,7 +145,9 @@ def prepare_rows(W: Any, bias: Any = None) -> LiftedLayer:
     cached = rows.take(slice(None)) if rows.stored.size <= CACHED else None
     largest = float(rows.norms().max()) or 1.0
     shifts = np.zeros(n) if shift is None else shift / largest
-    return LiftedLayer(rows, cached, shift, largest, rows.mean(), np.arange(n), np.broadcast_to(1.0, n), shifts)
+    regions = find_regions(rows, shift) if every_label and cached is None else None
+    ones = np.broadcast_to(1.0, n)
+    return LiftedLayer(rows, cached, shift, largest, rows.mean(), np.arange(n), ones, shifts, regions)
 
 
 class LiftedRows(WorkingRows):

@@ -43,6 +43,16 @@ class SeparationBlock(Block):
             hints = layer.first_points(indptr, indices, limits)
         super().__init__(layer, indptr, indices, limits, hints)  # type: ignore[arg-type]
 
+    def _try(self, tried: list[Found]) -> None:
+        if self.layer.regions is None or self.limits.exact:
+            return super()._try(tried)
+        points, _ = self._scaled_points(tried)
+        proved = self.layer.regions.prove(self.indices, points, self.layer.largest, REPORTED)
+        if proved is None:
+            return super()._try(tried)
+        self._keep_better(dict(enumerate(tried)), proved, np.full(self.n_sets, np.inf))
+        return None
+
     def _together(self) -> int:
         d, n = int(self.layer.d), int(self.layer.n_labels)
         each = 8 * d * (2 * LiftedRows.most_first(d) + 256)  # working rows and a support, as far as most sets need

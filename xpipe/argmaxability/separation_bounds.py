@@ -47,24 +47,45 @@ def point_bounds(
 ) -> np.ndarray:
     """The radius that each point proves for its set (float64 [n_sets]); 0 where it proves none or is outside the box.
 
+    The arguments are those of `bound_point_radii`.
+    """
+    return bound_point_radii(rows, bias, largest, indptr, indices, points, box, floor, caution, unit)[0]
+
+
+def bound_point_radii(
+    rows: StoredRows,
+    bias: np.ndarray | None,
+    largest: float,
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    points: np.ndarray,
+    box: float,
+    floor: float,
+    caution: float,
+    unit: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(at least, at most) the radius that exact arithmetic gives each point for its set; 0 where it proves none.
+
     largest: the largest norm of a row, as computed. floor: the lowest input in box units. caution: factor of the
     rounding error that is allowed for. unit: of the products. SINGLE takes half the time of DOUBLE and less memory; it
-    proves less, and nothing where float32 does not hold the rows exactly or scores may overflow.
+    proves less, and nothing (0, inf) where float32 does not hold the rows exactly or scores may overflow.
     """
     n, d = rows.shape
-    lower = np.zeros(len(points))
+    lower, most = np.zeros(len(points)), np.zeros(len(points))
     inside = np.flatnonzero(((points <= box) & (points >= floor * box)).all(axis=1))  # NaN stands for no point
     _, above = norm_bounds(largest, d)
     if unit == SINGLE and (not rows.narrow or box * d * above > FAR or d > MOST_SUMMED):
-        return lower
+        most[inside] = np.inf
+        return lower, most
     at_once = max(1, SCORES // min(n, rows.rows_per_block))
     for start in range(0, len(inside), at_once):
         part = inside[start : start + at_once]
-        lowest, highest = _extremes(rows, bias, above, indptr, indices, points[part], part, caution, unit)
+        lowest, highest, error = _extremes(rows, bias, above, indptr, indices, points[part], part, caution, unit)
         half = (lowest - highest) * 0.5
         proved = half / above * (1 - caution * gamma(8))
         lower[part] = np.where(half > 0, proved, 0.0)
-    return lower
+        most[part] = np.maximum((half + 2 * error) / above * (1 + 1e-6), 0.0)
+    return lower, most
 
 
 def _extremes(
@@ -77,8 +98,8 @@ def _extremes(
     numbers: np.ndarray,
     caution: float,
     unit: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """(at most the lowest score of each set, at least the highest score of all others) at the points x."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(at most the lowest score of each set, at least the highest score of all others, error of both) at the points."""
     d = rows.d
     length = np.sqrt(np.einsum("ij,ij->i", x, x)) * (1 + gamma(d + 8))
     lowest, highest = np.full(len(x), np.inf), np.full(len(x), -np.inf)
@@ -87,6 +108,7 @@ def _extremes(
     # |score| <= ||x|| R + |b|; the error is relative to that: the numbers of x, d products and the bias
     products = caution * gamma(d + 8 if unit == SINGLE else 2 * d + 16, unit) * length * above
     products += TINY if unit == DOUBLE else d * TINIEST
+    largest_error = 0.0  # of a bias
     for first, block in rows.blocks(dtype):
         scores = factors @ block.T
         errors = np.zeros(0)  # of the biases
@@ -94,6 +116,7 @@ def _extremes(
             shift = bias[first : first + len(block)]
             scores = scores.astype(np.float64, copy=False) + shift
             errors = caution * gamma(2 * d + 16) * np.abs(shift)
+            largest_error = max(largest_error, float(errors.max()))
         for place, number in enumerate(numbers):
             own = indices[indptr[number] : indptr[number + 1]]
             own = own[(own >= first) & (own < first + len(block))] - first
@@ -104,7 +127,7 @@ def _extremes(
         if len(errors):
             scores += errors
         np.maximum(highest, scores.max(axis=1), out=highest)
-    return lowest - products, highest + products
+    return lowest - products, highest + products, products + largest_error
 
 
 def mixture_difference(

@@ -21,11 +21,11 @@ from xpipe.argmaxability.lifted import LiftedLayer
 from xpipe.argmaxability.modes import Question
 from xpipe.argmaxability.options import Radius
 from xpipe.argmaxability.verdicts import Verdicts, read_verdicts, write_verdicts
-from xpipe.argmaxability.verification import SETS_PER_LIFTED_BLOCK, verify_chunk
+from xpipe.argmaxability.verification import SETS_PER_LARGE_BLOCK, verify_chunk
 from xpipe.errors import DataError
 from xpipe.ground import files
 
-SETS_PER_PART = 8 * SETS_PER_LIFTED_BLOCK
+SETS_PER_PART = 4 * SETS_PER_LARGE_BLOCK  # whole blocks in every mode
 ABOUT = "about.json"
 
 
@@ -69,11 +69,12 @@ def verify_in_parts(
     threads: int,
     progress: Callable[[int], None],
     done_before: Callable[[int], None],
+    memory_limit: str | int | None = None,
 ) -> PartedVerdicts:
     """Verify distinct sets, and write the verdicts of each part into the folder, which is local.
 
     Parts that a run with the same rows, sets and options left there are not made again. progress, done_before: called
-    with numbers of sets that are done now, and that were done before.
+    with numbers of sets that are done now, and that were done before. memory_limit: as in `verify`, for one part.
     """
     os.makedirs(folder, exist_ok=True)
     about = _describe(layer, sets, question, radius, eps, box)
@@ -89,7 +90,7 @@ def verify_in_parts(
         if verdicts is None:
             verdicts = verify_chunk(
                 layer, part, radius, mode=question.mode, inputs=question.inputs, eps=eps, box=box, threads=threads,
-                progress=progress,
+                progress=progress, memory_limit=memory_limit,
             )  # fmt: skip
             write_verdicts(path, verdicts, part.indptr.astype(np.int64), part.indices.astype(np.int64))
         else:

@@ -13,8 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.argmaxability.block import Block, one_blas_thread
-from xpipe.argmaxability.lifted import LiftedLayer, prepare_rows
+from xpipe.argmaxability.lifted import CACHED, LiftedLayer, prepare_rows
 from xpipe.argmaxability.limits import Limits, make_limits
+from xpipe.argmaxability.memory import threads_within
 from xpipe.argmaxability.modes import make_question, refuse_other_sizes, sets_asked
 from xpipe.argmaxability.options import BOX, EPS, INPUTS, MODE, RADIUS, Inputs, Mode, Radius
 from xpipe.argmaxability.output_layer import OutputLayer, prepare_layer
@@ -28,6 +29,7 @@ from xpipe.ground.machine import usable_cores
 
 SETS_PER_BLOCK = 32  # label sets solved together; the same for any number of workers
 SETS_PER_LIFTED_BLOCK = 128  # the same in modes topk and argmax, whose weights may be many: fewer passes over them
+SETS_PER_LARGE_BLOCK = 1024  # the same in mode argmax with many weights: few of these sets need a search
 
 
 def verify(
@@ -44,6 +46,7 @@ def verify(
     threads: int | None = None,
     backend: Backend | None = None,
     progress: Callable[[int], None] | None = None,
+    memory_limit: str | int | None = None,
 ) -> Verdicts:
     """Decide for every label set whether an output layer or an index can give it, with certificates.
 
@@ -84,6 +87,8 @@ def verify(
         From `xpipe.ground.backend.choose`. On a GPU, points are looked for there first.
     progress : callable, optional
         Called with the number of distinct sets each time some are done.
+    memory_limit : int or str, optional
+        Bytes to hold beyond W, such as "2GiB". It bounds the number of threads, so it changes no byte of the result.
 
     Returns
     -------
@@ -97,6 +102,8 @@ def verify(
         If W, Y or bias is wrong.
     ConfigError
         If another option is wrong.
+    ResourceError
+        If `memory_limit` is not enough for one thread.
 
     Examples
     --------
@@ -117,7 +124,8 @@ def verify(
     """
     question = make_question(mode, inputs)
     W, bias = given_layer(W, bias, key)
-    layer = prepare_layer(as_array(W), bias) if question.of_signs else prepare_rows(W, bias)
+    every_label = Y is None
+    layer = prepare_layer(as_array(W), bias) if question.of_signs else prepare_rows(W, bias, every_label=every_label)
     sets, member = distinct_sets(sets_asked(Y, layer.n_labels, mode), layer.n_labels)
     return verify_chunk(
         layer,
@@ -130,6 +138,7 @@ def verify(
         threads=usable_cores() if threads is None else threads,
         backend=backend,
         progress=progress,
+        memory_limit=memory_limit,
     ).take(member)
 
 
@@ -145,11 +154,12 @@ def verify_chunk(
     threads: int = 1,
     backend: Backend | None = None,
     progress: Callable[[int], None] | None = None,
+    memory_limit: str | int | None = None,
 ) -> Verdicts:
     """Decide for label sets that are distinct already; for callers that spread sets over processes.
 
     The verdict on a set depends on the sets of its own block alone. So a chunk of whole blocks (SETS_PER_BLOCK sets
-    each, in other modes than sign SETS_PER_LIFTED_BLOCK) gives the same bytes as a run over all sets.
+    each; in other modes than sign `sets_per_block` says how many) gives the same bytes as a run over all sets.
 
     Parameters
     ----------
@@ -157,7 +167,7 @@ def verify_chunk(
         From `prepare_layer`; in modes topk and argmax from `prepare_rows`.
     sets : scipy.sparse.csr_matrix, shape (n_sets, n_labels)
         Some rows of what `distinct_sets` gives.
-    radius, mode, inputs, eps, box, threads, backend, progress
+    radius, mode, inputs, eps, box, threads, backend, progress, memory_limit
         As in `verify`; here the default is one thread.
 
     Returns
@@ -189,9 +199,9 @@ def verify_chunk(
         raise ConfigError(f"`threads` must be at least 1, got {threads}", fix="leave it out: one per usable core")
     indptr, indices = check_sets(sets, layer.n_labels)
     refuse_other_sizes(indptr, mode)
+    together = sets_per_block(mode, layer.W.size if isinstance(layer, OutputLayer) else layer.rows.stored.size)
+    threads = threads_within(memory_limit, layer, together, len(indptr) - 1, threads)
     hints = _find_hints(layer, indptr, indices, limits, backend)
-
-    together = sets_per_block(mode)
 
     def work(start: int) -> Verdicts:
         pointer = indptr[start : start + together + 1]
@@ -210,9 +220,11 @@ def verify_chunk(
         return Verdicts.concatenate(list(pool.map(work, range(0, max(len(indptr) - 1, 1), together))))
 
 
-def sets_per_block(mode: Mode) -> int:
-    """How many sets are solved together: chunks of sets must be multiples of it."""
-    return SETS_PER_BLOCK if mode == "sign" else SETS_PER_LIFTED_BLOCK
+def sets_per_block(mode: Mode, n_weights: int) -> int:
+    """How many sets are solved together: chunks of sets must be multiples of it. n_weights: numbers of the weights."""
+    if mode == "sign":
+        return SETS_PER_BLOCK
+    return SETS_PER_LARGE_BLOCK if mode == "argmax" and n_weights > CACHED else SETS_PER_LIFTED_BLOCK
 
 
 def _find_hints(

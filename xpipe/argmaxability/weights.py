@@ -110,8 +110,9 @@ def open_rows(path: str, key: str | None = None) -> StoredRows:
     Parameters
     ----------
     path : str
-        A local `.npy` or `.safetensors` file, or the `.safetensors.index.json` of a model in several files, which must
-        be in the folder of the index. Arrays of `.npz` files, and of files elsewhere, are read into memory.
+        A local `.npy` or `.safetensors` file, the `.safetensors.index.json` of a model in several files, which must be
+        in the folder of the index, or such a folder. Arrays of `.npz` files, and of files elsewhere, are read into
+        memory.
     key : str, optional
         The name of the array; not needed where the file holds only one.
 
@@ -138,7 +139,7 @@ def open_rows(path: str, key: str | None = None) -> StoredRows:
     >>> rows.shape, rows.dtype
     ((3, 2), 'float16')
     """
-    path = os.fspath(path)
+    path = model_file(os.fspath(path))
     if path.endswith(INDEX):
         path = shard_of(path, key)
     kind = _kind(path)
@@ -160,16 +161,38 @@ def open_rows(path: str, key: str | None = None) -> StoredRows:
     return stored_rows(StoredRows(mapped, bfloat=place.dtype == "BF16"))
 
 
-def shard_of(index: str, key: str | None) -> str:
-    """The file that holds an array, by the index of a model in several files."""
+def model_file(path: str) -> str:
+    """The path itself; of a folder that holds a model, its index, or its only `.safetensors` file."""
+    if not files.is_local(path) or not os.path.isdir(files.local(path)):
+        return path
+    names = sorted(os.listdir(files.local(path)))
+    found = [name for name in names if name.endswith(INDEX)] or [n for n in names if n.endswith(".safetensors")]
+    if len(found) != 1:
+        listed = ", ".join(printable(name, LONGEST_NAME) for name in found[:NAMED])
+        raise DataError(
+            "this folder holds no model" if not found else f"this folder holds {len(found)} models",
+            where=path,
+            why=listed or f"no file in it ends with {INDEX} or .safetensors",
+            fix="give the file itself",
+        )
+    return os.path.join(path, found[0])
+
+
+def shard_map(index: str) -> dict[str, str]:
+    """The name of the file of each array, by the index of a model in several files."""
     if not files.exists(index):
         raise DataError("there is no such file", where=index)
-    content = parse_json(files.read_bytes(index), ShardIndex, where=index)
-    names = content["weight_map"]
+    return parse_json(files.read_bytes(index), ShardIndex, where=index)["weight_map"]
+
+
+def shard_of(index: str, key: str | None) -> str:
+    """The file that holds an array, by the index of a model in several files."""
+    names = shard_map(index)
     if key is None or key not in names:
         hint = did_you_mean(key or "", names, shown=lambda name: repr(printable(name, LONGEST_NAME)))
         what = "the model holds several arrays" if key is None else f"no array {printable(key, LONGEST_NAME)!r}"
-        raise ConfigError(what, where=index, fix=hint or "say which: --key NAME")
+        held = f"it holds {list_arrays(dict.fromkeys(names, ()))}"
+        raise ConfigError(what, where=index, why=held, fix=hint or "say which: --key NAME")
     shard = names[key]
     if os.path.basename(shard) != shard or not shard.endswith(".safetensors"):
         raise DataError(

@@ -33,6 +33,7 @@ ROWS = {"weights": ("label", "sign"), "index": ("document", "topk"), "lm": ("tok
 @click.option("--eps", type=float, default=EPS, show_default=True, help="Radius above which a set is argmaxable.")
 @click.option("--box", type=float, default=BOX, show_default=True, help="Inputs lie in [-box, box].")
 @click.option("--threads", type=click.IntRange(1), help="Default: one per usable core.")
+@click.option("--memory-limit", help="Bytes to hold beyond the weights, such as 2GiB: fewer threads if need be.")
 @click.option(
     "--explain", "n_explained", type=click.IntRange(0), default=EXPLAINED, show_default=True, help="Sets to explain."
 )

@@ -40,6 +40,7 @@ def verify_files(
     progress: Progress,
     no_bias: bool = False,
     inputs: Inputs = INPUTS,
+    memory_limit: str | None = None,
     **reading: Any,
 ) -> tuple[Callable[[], None], bool]:
     """Verify label sets, and write the verdicts to `out`.
@@ -60,8 +61,9 @@ def verify_files(
     bar = progress.stage("verify", total=n_distinct, unit="sets")
     started = time.perf_counter()
     verdicts = verify(
-        W, Y, shift, inputs=inputs, box=box, eps=eps, radius=radius, threads=threads, progress=bar.advance
-    )
+        W, Y, shift, inputs=inputs, box=box, eps=eps, radius=radius, threads=threads, progress=bar.advance,
+        memory_limit=memory_limit,
+    )  # fmt: skip
     seconds = time.perf_counter() - started
     bar.done()
     write_verdicts(out, verdicts, indptr, indices)

@@ -54,6 +54,7 @@ def verify_order(
     noun: str,
     progress: Progress,
     no_bias: bool = False,
+    memory_limit: str | None = None,
     **reading: Any,
 ) -> tuple[Callable[[], None], bool]:
     """Verify sets of rows, and write the verdicts to `out`.
@@ -64,7 +65,7 @@ def verify_order(
     check_options(out, no_bias, bias, bias_key)
     question = make_question(mode, inputs)
     stored = open_layer(weights, key, NO_BIAS if no_bias else bias, bias_key)
-    layer = prepare_rows(stored.rows, stored.bias)
+    layer = prepare_rows(stored.rows, stored.bias, every_label=not (sets or qrels))
     named = _read_ids(names, layer.n_labels)
     Y, queries = _read_sets(sets, qrels, layer.n_labels, named, mode, reading)
     indptr, indices = check_sets(Y, layer.n_labels)
@@ -75,8 +76,9 @@ def verify_order(
     started = time.perf_counter()
     parts = files.local(out) + ".parts" if files.is_local(out) else tempfile.mkdtemp()
     made = verify_in_parts(
-        layer, distinct, parts, question, radius, eps, box, threads or usable_cores(), bar.advance, bar.advance
-    )
+        layer, distinct, parts, question, radius, eps, box, threads or usable_cores(), bar.advance, bar.advance,
+        memory_limit,
+    )  # fmt: skip
     seconds = time.perf_counter() - started
     bar.done()
     rows = made.bare.take(member)

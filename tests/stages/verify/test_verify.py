@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
+from tests.argmaxability.test_command import call
 from tests.engine.test_interruptions import kill
 from tests.samples import (
     bytes_below,
     combinations,
     digests,
     random_matrices,
-    run_xpipe,
     write_dataset,
     write_pipeline,
 )
@@ -155,7 +155,7 @@ def test_given_weights_are_verified_on_the_labels_as_read(tmp_path, data, weight
 def test_the_file_is_the_one_of_the_command(tmp_path, data, weights):
     run(tmp_path, data, f"verify.weights={weights}")
     out = tmp_path / "own.parquet"
-    code, printed = run_xpipe("verify", "--weights", weights, "--labels", data / "test.txt", "--out", out)
+    code, printed = call("verify", "--weights", weights, "--labels", data / "test.txt", "--out", out)
     assert code == 1, printed
     assert (
         tmp_path / "runs" / "sample" / "verification" / "weights" / "verdicts.parquet"
@@ -194,7 +194,7 @@ def test_workers_and_chunks_change_no_byte(tmp_path, data, weights, monkeypatch,
     settings = (f"verify.weights={weights}", "verify.split=train", "verify.radius=exact")
     reference = run(tmp_path / "one", data, *settings)
     expected = bytes_below(tmp_path / "one" / "runs" / "sample")
-    for units in (1, 2, 3):
+    for units in (1, 3):
         monkeypatch.setattr(stage_file, "SETS_PER_UNIT", units * SETS_PER_BLOCK)
         found = run(tmp_path / str(units), data, *settings, cluster=workers())
         assert digests(found)["verify"] == digests(reference)["verify"]
@@ -252,25 +252,21 @@ def test_heads_are_asked_in_their_own_mode(tmp_path, data):
     assert modes == {("softmax", 0): "topk", ("softmax", 1): "sign"}
 
 
-def test_killed_in_mid_verification_and_resumed(tmp_path):
-    folder, weights = tmp_path / "data", tmp_path / "W.npy"
-    folder.mkdir()
-    for name, n_rows in (("train", 40), ("test", 4000)):
-        write_xmc(str(folder / f"{name}.txt"), *random_matrices(n_rows, n_labels=60, seed=n_rows))
-    np.save(weights, np.random.default_rng(0).standard_normal((60, 10)))
-    settings = [f"verify.weights={weights}", "verify.radius=exact"]
-    reference = run(tmp_path / "one", folder, *settings)
-    path = write_pipeline(tmp_path, folder)
+def test_killed_in_mid_verification_and_resumed(tmp_path, many_sets):
+    """In mode topk; `python -m tests.campaigns` kills the others too, and tests of the command mode argmax."""
+    settings = [f"verify.weights={many_sets / 'W.npy'}", "verify.mode=topk"]
+    reference = run(tmp_path / "one", many_sets, *settings)
+    path = write_pipeline(tmp_path, many_sets)
     words = [word for text in ("emit.formats=[parquet]", *settings) for word in ("--set", text)]
-    process = start_stopping("receipts/verdicts", 2, "run", path, *words)
+    process = start_stopping("receipts/verdicts", 1, "run", path, *words)
     receipts = "runs/.store/verify-*/receipts/verdicts/*.json"
     kill(process)
     assert process.returncode == -9
-    done = len(list(tmp_path.glob(receipts)))
-    assert done > 0
+    assert len(list(tmp_path.glob(receipts))) == 1
     assert not list(tmp_path.glob("runs/.store/verify-*/manifest.json"))
-    again = run(tmp_path, folder, *settings)
+    again = run(tmp_path, many_sets, *settings)
     assert again["stages"][-1]["status"] == "resumed"
+    assert len(list((tmp_path / "one").glob(receipts))) != 1  # there was something left to do
     assert digests(again) == digests(reference)
     assert bytes_below(tmp_path / "runs" / "sample") == bytes_below(tmp_path / "one" / "runs" / "sample")
 
@@ -354,7 +350,7 @@ def test_weights_of_another_width(tmp_path, data):
 def test_what_people_read(tmp_path, data, weights):
     path = write_pipeline(tmp_path, data)
     arguments = ("--set", "emit.formats=[parquet]", "--set", f"verify.weights={weights}")
-    code, printed = run_xpipe("run", path, *arguments)
+    code, printed = call("run", path, *arguments)
     assert code == 0, printed
     for text in ("test: argmaxable with weights", "label sets of test that heads can produce", "radius >= 1"):
         assert text in printed

@@ -43,7 +43,7 @@ from xpipe.stages.verify.params import VerifyParams, weight_files
 VERIFICATION = "verification"
 GIVEN = "weights"  # the name of a head whose weights are given
 LOOKED_AT_FIRST = 1 << 26  # most bytes of given weights that are read before the first stage: that takes a moment
-SETS_PER_UNIT = 128  # a multiple of argmaxability's blocks in every mode; no byte of the output depends on it
+SETS_PER_UNIT = 128  # at least; whole blocks of argmaxability; no byte of the output depends on it
 
 
 def needs(params: VerifyParams) -> tuple[str, ...]:
@@ -98,8 +98,16 @@ def identity(params: VerifyParams, inputs: dict[str, Artifact], store: Any) -> d
     if own_modes := _other_modes(params, inputs):
         own["own_modes"] = own_modes
     given = weight_files(params)
+    if not given:
+        return own
+    from xpipe.argmaxability.layer_files import files_of_layer
+
     digests = store.digest_inputs(given.values())
-    return {**own, "digests": {role: digests[path] for role, path in given.items()}} if given else own
+    found = {role: digests[path] for role, path in given.items()}
+    if others := [path for path in files_of_layer(given["weights"], params.key) if path not in given.values()]:
+        of_others = store.digest_inputs(others)  # of a model in several files, whose index says little of its numbers
+        found["files"] = [of_others[path] for path in others]
+    return {**own, "digests": found}
 
 
 def _other_modes(params: VerifyParams, inputs: dict[str, Artifact]) -> dict[str, str]:
@@ -119,6 +127,8 @@ def estimate(params: VerifyParams, inputs: dict[str, Artifact]) -> Estimate:
     """Memory for one head in float64, twice, and for verdicts with one point per label set."""
     if "head_models" not in inputs:
         size = sum(files.size(path) for path in weight_files(params).values())
+        if params.mode_of(None) != MODE:  # rows are mapped, not copied: blocks of them are what counts
+            return Estimate(None, 300 * 2**20 + min(5 * size, 2**30))
         return Estimate(None, 300 * 2**20 + 5 * size)
     size = max((entry.bytes for entry in inputs["head_models"].files), default=0)
     return Estimate(None, 300 * 2**20 + 5 * size)
@@ -193,14 +203,14 @@ def verify_sets(
     context: Context[VerifyParams], heads: Sequence[PreparedHead], counts: SetCounts
 ) -> dict[str, tuple[str, ...]]:
     """Verify every distinct set with every head. Returns the paths of the verdicts by the name of the head."""
+    from xpipe.argmaxability.verification import sets_per_block
     from xpipe.stages.verify import work
 
     units = [
-        SetRange(
-            f"{head.name}-{first:09d}", min(SETS_PER_UNIT, counts.distinct_sets - first), head.name, first, head.mode
-        )
+        SetRange(f"{head.name}-{first:09d}", min(size, counts.distinct_sets - first), head.name, first, head.mode)
         for head in heads
-        for first in range(0, counts.distinct_sets, SETS_PER_UNIT)
+        for size in [max(SETS_PER_UNIT, sets_per_block(head.mode, head.n_labels * head.inputs))]
+        for first in range(0, counts.distinct_sets, size)
     ]
     shared = Exactness(context.params, context.backend)
     verified = context.map("verdicts", work.verify_sets, units, shared, one_unit_per_task=True, doing="verifying")
@@ -284,7 +294,7 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="verify",
     section="verify",
-    version=2,
+    version=3,
     reads=("head_models?", "datasets?", "labels|held_out_labels?", "names?"),
     writes=(VERIFICATION,),
     params=VerifyParams,

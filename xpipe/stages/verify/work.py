@@ -121,13 +121,14 @@ def _rows_path(head: str, name: str, bfloat: bool) -> str:
 
 
 @lru_cache(maxsize=1)
-def read_rows(folder: str, head: str) -> LiftedLayer:
+def read_rows(folder: str, head: str, every_label: bool) -> LiftedLayer:
     """The rows of a head whose scores are compared with each other, mapped from their file."""
     bfloat = files.exists(files.join(folder, _rows_path(head, "rows", bfloat=True)))
     path = files.join(folder, _rows_path(head, "rows", bfloat))
     stored = np.load(files.local(path), mmap_mode="r") if files.is_local(path) else read_npy(path)
     bias = files.join(folder, _rows_path(head, "bias", bfloat))
-    return prepare_rows(StoredRows(stored, bfloat), read_npy(bias) if files.exists(bias) else None)
+    shifts = read_npy(bias) if files.exists(bias) else None
+    return prepare_rows(StoredRows(stored, bfloat), shifts, every_label=every_label)
 
 
 def _read_weights(source: HeadSource) -> StoredLayer:
@@ -149,12 +150,19 @@ def read_output_layer(folder: str, head: str) -> OutputLayer:
     return prepare_layer(arrays["W"], arrays.get("bias"))
 
 
+def _read_prepared(folder: str, unit: SetRange) -> OutputLayer | LiftedLayer:
+    """The layer of a unit's head; in mode argmax every label is asked about."""
+    if unit.mode == MODE:
+        return read_output_layer(folder, unit.head)
+    return read_rows(folder, unit.head, unit.mode == "argmax")
+
+
 def verify_sets(folder: str, unit: SetRange, shared: Exactness) -> Finished[None]:
     """Write the verdicts on the distinct sets of one unit as a Parquet part."""
     params = shared.params
     sets = read_sets(folder).distinct[unit.first : unit.first + unit.size]
     verdicts = verify_chunk(
-        read_output_layer(folder, unit.head) if unit.mode == MODE else read_rows(folder, unit.head),
+        _read_prepared(folder, unit),
         sets,
         params.radius,
         mode=unit.mode,
