@@ -48,7 +48,7 @@ def test_run_show_plan_and_clean(tmp_path, data):
     code, output = run_xpipe("run", path)
     assert code == 0, output
     assert "heads/" in output
-    assert "read: done, 380/380 rows" in output
+    assert "read: done, " in output
     code, quiet = run_xpipe("run", path, "-q")  # before the command it means the same
     assert code == 0
     assert "everything was cached" in quiet
