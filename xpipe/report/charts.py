@@ -84,7 +84,8 @@ def columns(name: str, ticks: Sequence[str], counts: Sequence[float], x: str, y:
         axis.bar(range(len(ticks)), counts, color=SERIES[0], width=0.85)
         widest = max((len(tick) for tick in ticks), default=1)
         step = max(1, -(-int(len(ticks) * (6.2 * widest + 5)) // (WIDTH - 60)))
-        axis.set_xticks(range(0, len(ticks), step), list(ticks)[::step])
+        places = range(len(ticks) - 1, -1, -step)  # the last one stands for all that is larger: it is always named
+        axis.set_xticks(list(places), [ticks[place] for place in places])
         if log:
             axis.set_yscale("log")
         _finish(axis, Axis(x), Axis(y, log=log))
