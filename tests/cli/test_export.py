@@ -37,9 +37,7 @@ def write_run(folder, name="mine", **more):
         "backend": {"name": "cpu"}, "versions": {"numpy": "2.0"}, "seed": 3,
         "pipeline": {"name": name, "seed": 3, "out": "runs/mine", "group": {"rule": "random", "size": 4},
                      "train": {"heads": [{"layer": "bsl", "dim": 8}]}},
-        "written": [
-            {"path": "report.html", "bytes": 13, "sha256": "a"}, {"path": "big", "bytes": 2**30, "sha256": "b"},
-        ],
+        "written": [{"path": "report.html", "bytes": 9, "sha256": "a"}, {"path": "big", "bytes": 10**9, "sha256": "b"}],
         **more,
     }  # fmt: skip
     (folder / "results.json").write_text(json.dumps(results))

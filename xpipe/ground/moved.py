@@ -50,7 +50,8 @@ class OldNames(MetaPathFinder, Loader):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """A specification for the old name of a moved module, None for any other name."""
-        return ModuleSpec(fullname, self) if fullname.removeprefix("xpipe.") in MOVED else None
+        package, _, name = fullname.partition(".")  # `import sparse` of another library is none of ours
+        return ModuleSpec(fullname, self) if package == "xpipe" and name in MOVED else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """The module under its new name."""
