@@ -89,7 +89,7 @@ def _explained(folder: str, head: str, verdicts: Verdicts, shared: Explaining) -
     """The sets to look at first, with the labels that exclude each other."""
     sets, member = read_sets(folder)
     by_row = sets[member]
-    layer = read_output_layer(folder, head) if verdicts.mode == MODE else read_rows(folder, head)
+    layer = read_output_layer(folder, head) if verdicts.mode == MODE else read_rows(folder, head, every_label=False)
     W = layer.W if isinstance(layer, OutputLayer) else layer.rows
     names, original = _labels(shared.labels, layer.n_labels)
     told = []
