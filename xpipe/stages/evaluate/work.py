@@ -128,9 +128,7 @@ def measure_model(folder: str, unit: ModelToMeasure, shared: Truth) -> Finished[
     content = dump_json({**unit.model.about(), **results, "calibration": calibration})
     entry = write_entry(folder, f"measured/{unit.model.name}.json", content)
     shown = {
-        name: [round(value, 5) for value in values]
-        for name, values in results["metrics"].items()
-        if name in SHOWN
+        name: [round(value, 5) for value in values] for name, values in results["metrics"].items() if name in SHOWN
     }
     confidence = {name: value for name, value in calibration.items() if name not in TABLES}
     return Finished((entry,), Figures(shown, confidence))

@@ -104,7 +104,8 @@ def predict_input(
             )  # fmt: skip
             units = [Block(f"rows-{block.index:05d}", block.count, block) for block in rows.blocks()]
             shared = Predicting(rows, stored, options.k, options.threshold)
-            made = [one.result for one in context.map("predict", predict_block, units, shared)]
+            done = context.map("predict", predict_block, units, shared, doing="predicting")
+            made = [one.result for one in done]
             join_blocks(scratch, made, out, settings.synthetic)
             bar.done()
     finally:
