@@ -58,7 +58,9 @@ def annif(home: Path, *words: str) -> tuple[float, float]:
 
     code = "import sys; from annif.cli import cli; sys.exit(cli())"
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run([sys.executable, "-c", code, *words], env=environment(home), check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run([sys.executable, "-c", code, *words], env=environment(home), capture_output=True, check=False)
+    if done.returncode:
+        sys.exit(f"annif {' '.join(words)}: {done.stderr.decode(errors='replace')[-2000:]}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return time.perf_counter() - start, busy
