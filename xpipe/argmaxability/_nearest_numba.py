@@ -7,14 +7,14 @@ rows, x = sum_i lam_i a_i, is the direction of largest margin; x = 0 proves that
 # mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpipe.ground.accelerate import jit
 
 OPTIMAL, ZERO, STEPS, STUCK, FULL = range(5)
-NONE = np.int64(-1)  # a plain -1 has a type of its own, for which numba compiles every callee once more
+NONE: Any = np.int64(-1)  # a plain -1 has a type of its own, for which numba compiles every callee once more
 NEAR_ZERO = 1e-16  # below this square length, rounding in the weights is corrected
 
 
