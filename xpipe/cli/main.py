@@ -18,6 +18,7 @@ import click
 from xpipe import __version__
 from xpipe.cli.check import check
 from xpipe.cli.clean import clean
+from xpipe.cli.cluster import cluster
 from xpipe.cli.convert import convert
 from xpipe.cli.doctor import doctor
 from xpipe.cli.evaluate import evaluate
@@ -37,7 +38,7 @@ from xpipe.ground.library_threads import start_with_one_thread
 
 COMMANDS = (
     run, plan, init, examples, schema, check, convert, synth, evaluate, show, owners, predict, report, clean, verify,
-    doctor,
+    doctor, cluster,
 )  # fmt: skip
 
 

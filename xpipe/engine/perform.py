@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from xpipe.engine.cluster import Cluster
+from xpipe.engine.cluster import Cluster, Preparation
 from xpipe.engine.context import Context
 from xpipe.engine.decide import Decision
 from xpipe.engine.locks import sole_builder
@@ -87,6 +87,7 @@ def _build(step: Step, decision: Decision, run: Run) -> tuple[Manifest, dict[str
     )
     if pipeline.cluster.kind == "local":
         _compile(step, progress)
+    run.cluster.prepare(Preparation(name, step.stage.compile, step.stage.releases()))
     machine.reset_peak()
     began = time.monotonic()
     try:
