@@ -11,13 +11,15 @@ APT      := DEBIAN_FRONTEND=noninteractive apt-get -y -qq -o Acquire::Retries=1 
 # Modules are compiled once, when first imported: without their bytecode every process would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup browser run test docs campaign lint bench bench-pecos clean
+.PHONY: help setup browser run test test-slurm test-cluster debian-slurm docs campaign lint bench bench-pecos clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make setup   make $(VENV) and install what run and test need (again only when pyproject.toml changed)"
 	@echo "make run     setup, then xpipe run $(PIPELINE), then what each method is worth"
 	@echo "make test    setup and Chromium where it may be installed, then pytest"
+	@echo "make test-slurm  setup and a real SLURM (as root, on Debian), then cluster: NAME on it"
+	@echo "make test-cluster  that, and workers in network namespaces"
 	@echo "make docs    setup, then the site: docs/_build/html/index.html"
 	@echo "make campaign  long attacks: kills at every file operation, mutated inputs, random problems (half an hour)"
 	@echo "make lint    setup, then ruff and mypy"
@@ -59,6 +61,23 @@ run: setup
 
 test: setup browser
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# Tests of real clusters: a SLURM of one node in a temporary folder, and namespaces. They need root, and take minutes.
+$(VENV)/.slurm-installed: $(VENV)/.installed pyproject.toml
+	@$(PIP) install -e '.[slurm]'
+	@touch $@
+
+debian-slurm:
+	@test -x /usr/sbin/slurmctld -a -x /usr/sbin/munged -a -x /usr/sbin/slurmd || { \
+	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null 2>&1 && echo "installing SLURM for the tests" && \
+	  { $(APT) install slurm-wlm munge iproute2 || { $(APT) update && $(APT) install slurm-wlm munge iproute2; }; } \
+	  </dev/null >/dev/null 2>&1; } || { echo "no SLURM, and it cannot be installed here: that needs root and Debian"; exit 1; }
+
+test-slurm: $(VENV)/.slurm-installed debian-slurm
+	@XPIPE_TEST_CLUSTERS=1 $(BIN)/python -m pytest tests/clusters/test_slurm.py
+
+test-cluster: $(VENV)/.slurm-installed debian-slurm
+	@XPIPE_TEST_CLUSTERS=1 $(BIN)/python -m pytest tests/clusters
 
 docs: setup
 	@$(BIN)/python -m sphinx -q -W --keep-going -n -b html docs docs/_build/html

@@ -30,6 +30,7 @@ RESTORE_SECONDS = 20.0  # how often workers that are gone are asked for again; D
 ADAPT_SECONDS = 5  # how often Dask looks whether there are too many or too few workers
 TASK_SECONDS = "500ms"  # what Dask guesses a task takes: with it as its goal, it asks for one worker per waiting task
 PACKAGES = {"dask_jobqueue": "'xpipe[slurm]'"}  # what pip installs for a module, where it is not the module's own name
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SETTINGS: dict[str, Any] = {
     "distributed.scheduler.allowed-failures": RETRIES,
     "distributed.scheduler.http.routes": [],  # a scheduler of this process shows nothing to the network
@@ -126,7 +127,8 @@ def find_class(dotted: str, name: str) -> Callable[..., Any]:
     module, _, attribute = dotted.rpartition(".")
     what = f"cluster {name!r} needs {dotted}, which cannot be imported"
     try:
-        found = importlib.import_module(module)
+        with _same_signals():
+            found = importlib.import_module(module)
     except ImportError as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) and error.name else module
         package = missing.partition(".")[0]
@@ -184,10 +186,20 @@ def _close(part: Any) -> None:
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Ignore Ctrl-C and SIGTERM, here and in programs that are started inside the block, such as scancel."""
-    if threading.current_thread() is not threading.main_thread():
+    with _same_signals():
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                signal.signal(number, signal.SIG_IGN)
+        yield
+
+
+@contextlib.contextmanager
+def _same_signals() -> Iterator[None]:
+    """Handle signals after the block as before it: merely importing dask_jobqueue makes Ctrl-C end Python with 0."""
+    if threading.current_thread() is not threading.main_thread():  # no other thread can change them
         yield
         return
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         yield
     finally:
