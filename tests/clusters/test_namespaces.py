@@ -60,15 +60,17 @@ def test_a_worker_that_is_cut_off_costs_its_chunk_and_nothing_else(tmp_path, mon
 
     with bridged(3) as names, namespaced_dask(tmp_path, names) as dask:
         cluster = connect(ClusterParams(kind=dask.address), Heard())
+        cluster.wanted = 2
         try:
             cluster.run(calls(work.square_and_count, store, n=12, shared=work.Settings()), on_done)
         finally:
             cluster.close()
     assert len(done) == 12
     lost = dask.processes[2].pid
-    survivor = ({process for _, process in done} - {lost}).pop()
-    begun = Counter(tuple(path.name.split("-")[1:-1]) for path in store.glob("begun-*"))
+    survivor = dask.processes[1].pid
+    assert {process for _, process in done[6:]} == {survivor}  # one outcome may have been under way
+    begun = Counter(tuple(path.name.split("-")[1:3]) for path in store.glob("begun-*"))
     assert max(begun.values()) == 1  # no process did a unit twice
-    by_lost = {name for name, process in done[:4] if process == lost}
-    again = [name for *parts, process in begun if process == str(survivor) and (name := "-".join(parts)) in by_lost]
-    assert again == []  # what it had handed over before the cut is not done again
+    handed_over = {name for name, process in done[:4] if process == lost}
+    assert handed_over
+    assert not handed_over & {name for name, process in begun if process == str(survivor)}

@@ -12,6 +12,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,8 @@ class StartedWorkers(RemoteWorkers):
         parts.enter_context(dask.config.set(SETTINGS))
         self.says.note(f"starting cluster {self.params.kind} ({self._definition.type})")
         try:
-            with interrupts_for_us_alone():
+            with interrupts_for_us_alone(), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", r"\s*Port \d+ is already in use")  # of a dashboard that shows nothing
                 cluster = self._class(**secured(self._class, self._definition.options))
                 parts.callback(_close, cluster)  # before any worker is asked for
                 self._scale(cluster)
@@ -132,8 +134,10 @@ def find_class(dotted: str, name: str) -> Callable[..., Any]:
     except ImportError as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) and error.name else module
         package = missing.partition(".")[0]
-        wanted = PACKAGES.get(package, package.replace("_", "-"))
-        raise ConfigError(what, why=str(error), fix=f"pip install {wanted}, here and where workers run") from None
+        fix = f"pip install {PACKAGES.get(package, package.replace('_', '-'))}, here and where workers run"
+        if missing != package:  # the package is there, a part of it is not
+            fix = "correct `type` in your clusters.yaml"
+        raise ConfigError(what, why=str(error), fix=fix) from None
     except Exception as error:
         raise ConfigError(what, why=f"{type(error).__name__}: {error}", fix="see whether Python imports it") from error
     known = [other for other in dir(found) if other.endswith("Cluster")]
