@@ -11,7 +11,8 @@ APT      := DEBIAN_FRONTEND=noninteractive apt-get -y -qq -o Acquire::Retries=1 
 # Modules are compiled once, when first imported: without their bytecode every process would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup browser run test test-annif test-ecosystem reproduce docs campaign lint bench bench-pecos clean
+.PHONY: help setup browser run test test-annif test-cluster test-ecosystem test-slurm debian-slurm reproduce docs \
+        campaign lint bench bench-pecos clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +22,8 @@ help:
 	@echo "make test-ecosystem  datasets, mlcroissant, Ray, MLflow and others in $(VENV)-ecosystem, then the tests with them"
 	@echo "make reproduce NAME [DATA=folder]  measure a published figure again, compare, write its page; without NAME: the list"
 	@echo "make test-annif  an environment for Annif in $(VENV)-annif, then the tests of its backend xpipe"
+	@echo "make test-slurm  setup and a real SLURM (as root, on Debian), then cluster: NAME on it"
+	@echo "make test-cluster  that, and workers in network namespaces"
 	@echo "make docs    setup, then the site: docs/_build/html/index.html"
 	@echo "make campaign  long attacks: kills at every file operation, mutated inputs, random problems (half an hour)"
 	@echo "make lint    setup, then ruff and mypy"
@@ -94,6 +97,23 @@ $(VENV)-annif/.installed: pyproject.toml
 	@echo "installing Annif and xpipe (once; a few minutes)"
 	@$(VENV)-annif/bin/python -m pip --quiet --disable-pip-version-check install 'annif[omikuji]==1.4.3' -e . pytest hypothesis
 	@touch $@
+
+# Tests of real clusters: a SLURM of one node in a temporary folder, and namespaces. They need root, and take minutes.
+$(VENV)/.slurm-installed: $(VENV)/.installed pyproject.toml
+	@$(PIP) install -e '.[slurm]'
+	@touch $@
+
+debian-slurm:
+	@test -x /usr/sbin/slurmctld -a -x /usr/sbin/munged -a -x /usr/sbin/slurmd || { \
+	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null 2>&1 && echo "installing SLURM for the tests" && \
+	  { $(APT) install slurm-wlm munge iproute2 || { $(APT) update && $(APT) install slurm-wlm munge iproute2; }; } \
+	  </dev/null >/dev/null 2>&1; } || { echo "no SLURM, and it cannot be installed here: that needs root and Debian"; exit 1; }
+
+test-slurm: $(VENV)/.slurm-installed debian-slurm
+	@XPIPE_TEST_CLUSTERS=1 $(BIN)/python -m pytest tests/clusters/test_slurm.py
+
+test-cluster: $(VENV)/.slurm-installed debian-slurm
+	@XPIPE_TEST_CLUSTERS=1 $(BIN)/python -m pytest tests/clusters
 
 docs: setup
 	@$(BIN)/python -m sphinx -q -W --keep-going -n -b html docs docs/_build/html

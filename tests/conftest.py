@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import socket
-import subprocess
-import sys
-import time
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.dask_processes import dask_processes
+from tests.s3_server import running_s3
 from tests.samples import end_started
-from tests.waiting import LIMIT
 
 settings.register_profile("any speed", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any speed")
@@ -82,39 +78,11 @@ def s3_server():
     """A client of a server that speaks S3; the environment names it to whoever reads s3://."""
     pytest.importorskip("s3fs")
     pytest.importorskip("moto")
-    import boto3
-    from botocore.exceptions import EndpointConnectionError
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    settings = {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "NO_PROXY": "127.0.0.1",
-    }
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     patch = pytest.MonkeyPatch()
-    for name, value in settings.items():
-        patch.setenv(name, value)
-    client = boto3.client("s3")
-    try:
-        deadline = time.monotonic() + LIMIT
-        while True:
-            try:
-                client.list_buckets()
-                break
-            except EndpointConnectionError:
-                assert server.poll() is None, "the server ended"
-                assert time.monotonic() < deadline, "the server does not answer"
-                time.sleep(0.1)
-        yield client
-    finally:
-        client.close()
-        server.terminate()
-        server.wait()
-        patch.undo()
+    with running_s3("127.0.0.1") as (settings, client):
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        try:
+            yield client
+        finally:
+            patch.undo()

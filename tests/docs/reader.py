@@ -6,6 +6,7 @@ data/mine, and files with the names that the commands use.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -110,9 +111,13 @@ class Reader:
             exec(code, self.names)
 
     def _yaml(self, block: Block) -> None:
-        """A whole pipeline, or sections of one."""
+        """A whole pipeline, or sections of one; or clusters.yaml, whose names the pipelines that follow may use."""
         from xpipe import config
 
+        if block.file_name == "clusters.yaml":
+            os.environ["XPIPE_CLUSTERS"] = str(self.folder / block.file_name)  # the test restores it
+            assert config.clusters.read_clusters()
+            return
         path = self.folder / "page.yaml"
         missing = {"name": "part", "data": "{dir: data/mine}"}
         for section in yaml.safe_load(block.text):

@@ -31,7 +31,8 @@ def folder(tmp_path_factory):
 
 
 @every_page
-def test_every_block_runs(page, folder):
+def test_every_block_runs(page, folder, monkeypatch):
+    monkeypatch.setenv("XPIPE_CLUSTERS", "")  # a page may have clusters of its own
     blocks = blocks_of(page)
     if blocks:
         reader = Reader(page, folder)

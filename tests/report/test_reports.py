@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import pytest
 
 from tests.report.runs import HOSTILE, figures, results, write_run
 from xpipe.errors import DataError, printable
 from xpipe.report import matrix_report, run_report
+from xpipe.report.run_section import _facts
 
 
 class Seen(HTMLParser):
@@ -148,3 +150,9 @@ def test_a_folder_without_results_is_an_error(tmp_path):
         run_report(str(tmp_path))
     with pytest.raises(DataError, match="no table"):
         matrix_report(str(tmp_path))
+
+
+def test_a_run_on_a_scheduler_elsewhere_has_no_memory_limit_to_tell():
+    facts = {"seed": 0, "backend": {"name": "cpu"}, "peak_memory_main": 2**20}
+    told = dict(_facts(SimpleNamespace(results=facts | {"cluster": {"kind": "scheduler", "workers": 3}})))
+    assert told["cluster"] == "scheduler, 3 workers"

@@ -24,7 +24,7 @@ from xpipe.ground.quantities import format_bytes
 GIB = 2**30
 LEAST_PYTHON = (3, 11)
 LEAST_MEMORY, LEAST_DISK, LEAST_SPILL, LEAST_FILES = 4 * GIB, 10 * GIB, 4 * GIB, 1024
-EXTRAS_OF_USERS = ("heads", "gpu", "s3")  # dev, docs and bench concern those who work on xpipe itself
+EXTRAS_OF_USERS = ("heads", "gpu", "s3", "slurm")  # dev, docs and bench concern those who work on xpipe itself
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*([^;]*)(?:;.*extra\s*==\s*['\"]([a-z0-9]+)['\"].*)?$")
 
 

@@ -18,6 +18,7 @@ import click
 from xpipe import __version__
 from xpipe.cli.check import check
 from xpipe.cli.clean import clean
+from xpipe.cli.cluster import cluster
 from xpipe.cli.completion import answer_shell
 from xpipe.cli.convert import convert
 from xpipe.cli.doctor import doctor
@@ -39,7 +40,7 @@ from xpipe.ground.library_threads import start_with_one_thread
 
 COMMANDS = (
     run, plan, init, examples, schema, check, convert, synth, evaluate, show, owners, predict, report, export, clean,
-    verify, doctor,
+    verify, doctor, cluster,
 )  # fmt: skip
 
 

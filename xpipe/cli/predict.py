@@ -20,7 +20,7 @@ from xpipe.metrics.options import K
     "--threshold", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="The lowest score to write."
 )
 @click.option("--split", metavar="NAME", help="Split of an INPUT folder; by default test, else dev, else train.")
-@click.option("--cluster", metavar="KIND", help="Who computes: local, none or an address; by default as in the run.")
+@click.option("--cluster", metavar="KIND", help="Who computes: local, none, an address or a name.")
 @click.pass_obj
 def predict(options: dict[str, Any], /, run: str, input_place: str, out: str, model: str | None, **wanted: Any) -> None:
     """Predict the labels of INPUT with a model of RUN.
@@ -31,12 +31,13 @@ def predict(options: dict[str, Any], /, run: str, input_place: str, out: str, mo
     """
     from xpipe.cli.console import SYNTHETIC, new_console
     from xpipe.cli.progress import Progress
+    from xpipe.config.clusters import look_up
     from xpipe.engine.places import check_file
     from xpipe.stages.predict.predicting import PredictOptions, predict_input
 
     check_file("--out", out)
     with Progress(mode=options["progress"]) as progress:
-        found = predict_input(run, input_place, out, model, PredictOptions(**wanted), progress)
+        found = predict_input(run, input_place, out, model, PredictOptions(**wanted), progress, look_up)
     console = new_console()
     if found.synthetic:
         console.print(SYNTHETIC, style="bold yellow")

@@ -23,9 +23,17 @@ KeyPath = tuple[str | int, ...]
 
 
 class Notes(Protocol):
-    """Collects the mistakes of a file. `yaml_lines.Draft` does. told: the keys that have a mistake already."""
+    """Collects the mistakes of a file. `yaml_lines.Draft` does."""
 
-    told: set[KeyPath]
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values of the file."""
+        ...
+
+    @property
+    def told(self) -> set[KeyPath]:
+        """The keys that have a mistake already."""
+        ...
 
     def place(self, path: KeyPath) -> str:
         """Where a key is written."""
@@ -89,6 +97,15 @@ def flags(values: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, bool]]:
     elif isinstance(values, dict | list):
         for key, value in values.items() if isinstance(values, dict) else enumerate(values):
             yield from flags(value, (*path, key))
+
+
+def note_wrong_flags(draft: Notes, model: type[BaseModel]) -> None:
+    """Note every true or false that is given instead of a number: pydantic takes true for 1 in a Literal."""
+    for key_path, flag in flags(draft.values):
+        kind = resolve(key_path, model)[1]
+        allowed = literals(kind)
+        if allowed and not any(flag is value for value in allowed):
+            draft.mistake(draft.place(key_path), key_path, f"must be {in_words(kind)}, got {shown(flag)}")
 
 
 def literals(kind: Any) -> list[Any]:

@@ -17,7 +17,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, create_model, field_validator, model_validator
 
-from xpipe.config.mistakes import explain, flags, in_words, literals, resolve, sections_of, shown
+from xpipe.config.clusters import look_up, unknown_cluster
+from xpipe.config.mistakes import explain, note_wrong_flags, sections_of
 from xpipe.config.yaml_lines import Draft, file_order
 from xpipe.engine.cluster.calls import ClusterParams
 from xpipe.errors import ConfigError
@@ -127,20 +128,21 @@ def load(path: str | os.PathLike[str], overrides: Sequence[str] = (), stages: tu
     draft.read(path)
     for text in overrides:
         draft.override(text)
-    _note_wrong_flags(draft, model)
+    note_wrong_flags(draft, model)
     pipeline = _checked(draft, model)
+    _note_unknown_cluster(draft)
     if pipeline is None or draft.mistakes:
         raise _all_mistakes(draft, os.fspath(path))
-    return pipeline
+    return pipeline.model_copy(update={"cluster": look_up(pipeline.cluster)})
 
 
-def _note_wrong_flags(draft: Draft, model: type[Pipeline]) -> None:
-    """Note every true or false that is given instead of a number: pydantic takes true for 1 in a Literal."""
-    for key_path, flag in flags(draft.values):
-        kind = resolve(key_path, model)[1]
-        allowed = literals(kind)
-        if allowed and not any(flag is value for value in allowed):
-            draft.mistake(draft.place(key_path), key_path, f"must be {in_words(kind)}, got {shown(flag)}")
+def _note_unknown_cluster(draft: Draft) -> None:
+    """Note a cluster that is none of the kinds, no address and no name of the user's clusters.yaml."""
+    section = draft.values.get("cluster")
+    kind = section.get("kind") if isinstance(section, dict) else section
+    path = ("cluster", "kind")
+    if isinstance(kind, str) and path not in draft.told and (text := unknown_cluster(kind)):
+        draft.mistake(draft.place(path), path, text)
 
 
 def _checked(draft: Draft, model: type[Pipeline]) -> Pipeline | None:

@@ -40,7 +40,7 @@ def pipeline_schema() -> dict[str, Any]:
             if key in told and "description" not in value:
                 value["description"] = told[key]
     cluster = schema["properties"]["cluster"]
-    kinds = {"type": "string", "description": "local | none | tcp://host:port | tls://host:port"}
+    kinds = {"type": "string", "description": "local | none | tcp://host:port | tls://host:port | a name"}
     schema["properties"]["cluster"] = {"anyOf": [{"$ref": cluster.pop("$ref")}, kinds], **cluster}  # the short form
     return {"$schema": DIALECT, **schema, "title": "A pipeline of xpipe"}
 

@@ -40,9 +40,9 @@ for _kind, _pattern, _first in (
     _Loader.add_implicit_resolver(_TAG + _kind, re.compile(rf"(?:{_pattern})\Z"), _first)
 
 
-def _compose(text: str, name: str) -> yaml.Node | None:
+def _compose(text: str, name: str, subject: str) -> yaml.Node | None:
     """The node of a text's only document. Raises ConfigError with name:line:column. name: the file, for messages."""
-    what = "the pipeline is not YAML"
+    what = f"{subject} is not YAML"
     try:
         node: yaml.Node | None = yaml.compose(text, Loader=_Loader)
         return node
@@ -60,7 +60,7 @@ def _compose(text: str, name: str) -> yaml.Node | None:
         raise ConfigError(what, where=f"{name}:{line}:{column}", why=why, fix="remove it") from None
     except RecursionError:
         fix = f"use at most {MOST_DEPTH} levels"
-        raise ConfigError("the pipeline is nested too deep", where=name, fix=fix) from None
+        raise ConfigError(f"{subject} is nested too deep", where=name, fix=fix) from None
 
 
 def file_order(mistake: tuple[str, str]) -> tuple[bool, int]:
@@ -76,9 +76,11 @@ class Draft:
     that have a mistake.
     """
 
-    def __init__(self, sections: Collection[str]):
-        """Begin with no values. sections: the keys that are sections."""
-        self.sections = sections
+    def __init__(self, sections: Collection[str], subject: str = "the pipeline", first: str = "name: first"):
+        """Begin with no values. sections: the keys that are sections. subject, first: of messages: what the file is,
+        and a line that it may begin with.
+        """
+        self.sections, self.subject, self.first = sections, subject, first
         self.values: dict[str, Any] = {}
         self.places: dict[KeyPath, str] = {}
         self.mistakes: list[tuple[str, str]] = []
@@ -88,11 +90,11 @@ class Draft:
     def read(self, path: str | os.PathLike[str]) -> None:
         """Take the values of a file. Raises ConfigError at once only where the file is no mapping of YAML."""
         name = os.fspath(path)
-        node = _compose(_read_text(Path(path), name), name)
+        node = _compose(_read_text(Path(path), name, self.subject), name, self.subject)
         if not isinstance(node, yaml.MappingNode):
             what = "is empty" if node is None or not node.value else "must be a mapping of keys to values"
             where = f"{name}:{node.start_mark.line + 1 if node else 1}"
-            raise ConfigError(f"the pipeline {what}", where=where, fix="start with a line such as `name: first`")
+            raise ConfigError(f"{self.subject} {what}", where=where, fix=f"start with a line such as `{self.first}`")
         self.values = self._take(node, (), lambda node: f"{name}:{node.start_mark.line + 1}")
 
     def override(self, text: str) -> None:
@@ -104,7 +106,7 @@ class Draft:
             self.mistakes.append((place, "an override must look like group.size=10"))
             return
         try:
-            node = _compose(value, place)
+            node = _compose(value, place, self.subject)
         except ConfigError as error:
             self.mistake(place, path, f"must be YAML, got {shown(value)}: {error.why or error.what}")
             return
@@ -143,7 +145,8 @@ class Draft:
         self.nodes += 1
         if self.nodes > MOST_NODES or len(path) > MOST_DEPTH:
             why = f"more than {MOST_NODES} values or {MOST_DEPTH} levels; does an alias contain itself?"
-            raise ConfigError("the pipeline is too large", where=place(node), why=why, fix="write it without aliases")
+            fix = "write it without aliases"
+            raise ConfigError(f"{self.subject} is too large", where=place(node), why=why, fix=fix)
         self.places.setdefault(path, place(node))
         if isinstance(node, yaml.MappingNode) and node.tag == f"{_TAG}map":
             return self._take_mapping(node, path, place)
@@ -183,19 +186,19 @@ class Draft:
         self.mistakes.append((place, f"{named(path)} {text}"))
 
 
-def _read_text(path: Path, name: str) -> str:
-    """The text of a pipeline file. Raises ConfigError where it cannot be read, or is not UTF-8."""
+def _read_text(path: Path, name: str, subject: str) -> str:
+    """The text of a file. Raises ConfigError where it cannot be read, or is not UTF-8."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         where = f"{name}:{error.object.count(10, 0, error.start) + 1}"  # 10: newline
         fix = "save it as UTF-8"
-        raise ConfigError("the pipeline is not UTF-8 text", where=where, why=str(error), fix=fix) from None
+        raise ConfigError(f"{subject} is not UTF-8 text", where=where, why=str(error), fix=fix) from None
     except OSError as error:
         near = close(path.name, [*(other.name for other in path.parent.glob("*.y*ml")), *example_pipelines()])
         why = f"{error.strerror or error}{near}"
         fix = "give the path of a pipeline file, or the name of an example: `xpipe examples`"
-        raise ConfigError("the pipeline cannot be read", where=name, why=why, fix=fix) from None
+        raise ConfigError(f"{subject} cannot be read", where=name, why=why, fix=fix) from None
 
 
 def _finite(text: str) -> float:

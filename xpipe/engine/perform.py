@@ -9,7 +9,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from xpipe.engine.cluster import Cluster
+from xpipe.engine.cluster import Cluster, Preparation
+from xpipe.engine.cluster.calls import nothing_to_compile
 from xpipe.engine.compilation import Compilation, kernels_of
 from xpipe.engine.context import Context
 from xpipe.engine.decide import Decision
@@ -90,6 +91,7 @@ def _build(step: Step, decision: Decision, run: Run) -> tuple[Manifest, dict[str
         sources=decision.sources,
     )
     compiling = _compile(step, run, bar)
+    run.cluster.prepare(Preparation(name, step.stage.compile or nothing_to_compile, step.stage.releases()))
     machine.reset_peak()
     began = time.monotonic()
     try:

@@ -52,7 +52,8 @@ def _facts(run: RunFiles) -> tuple[tuple[str, str], ...]:
     """Where it ran."""
     results = run.results
     cluster, backend = results["cluster"], results["backend"]
-    workers = f"{cluster['workers']} workers of {format_bytes(cluster['memory_limit'])}" if "workers" in cluster else ""
+    workers = f"{cluster['workers']} workers" if "workers" in cluster else ""
+    workers += f" of {format_bytes(cluster['memory_limit'])}" if "memory_limit" in cluster else ""
     return (
         ("seed", str(results["seed"])),
         ("cluster", f"{cluster['kind']}" + (f", {workers}" if workers else "")),

@@ -6,15 +6,15 @@ Knows nothing of stages and of Dask. Only paths and ranges travel to workers, ne
 from __future__ import annotations
 
 import logging
-import re
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, PrivateAttr, field_validator
 
 from xpipe.engine import sources
+from xpipe.engine.cluster.definition import NAME, ClusterDefinition, is_address
 from xpipe.engine.messages import Finished, Unit
 from xpipe.engine.params import Params
 from xpipe.engine.receipts import write_receipt
@@ -24,32 +24,46 @@ from xpipe.ground.library_threads import while_executing
 from xpipe.ground.os_errors import last_resort
 from xpipe.ground.quantities import format_bytes, parse_bytes, parse_duration
 
+KINDS = "must be local, none or a scheduler's address such as tcp://host:8786"
 MOST_WORKERS = 4096  # local processes; a larger number is a typing mistake
 LEAST_MEMORY = 200 * 2**20  # what a worker takes for numpy, Arrow and compiled kernels before it reads a row
-ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+):(?P<port>[0-9]{1,5})/?")
 log = logging.getLogger("xpipe.engine.cluster")
 
 
 class ClusterParams(Params):
     """Section `cluster`: who computes. Nothing here changes a byte of the output."""
 
-    kind: str = "local"  # local | none | tcp://host:port | tls://host:port
+    kind: str = "local"  # local | none | tcp://host:port | tls://host:port | a name of your clusters.yaml
     workers: int = Field(default=2, ge=1)
-    memory_limit: str | int = "4GiB"  # of each local worker
+    memory_limit: str | int = "4GiB"  # of each worker; that of local workers is enforced
     chunk_rows: int | None = Field(default=None, ge=1)  # rows of one task; None: from memory_limit and workers
     task_timeout: str | int = "1h"  # longest time without any task finishing
     worker_timeout: str | int = "10min"  # longest time without any worker: slow disks take minutes to import
+    _definition: ClusterDefinition | None = PrivateAttr(default=None)  # of a name; no pipeline file holds it
+
+    @property
+    def definition(self) -> ClusterDefinition | None:
+        """What the name `kind` stands for. None for other kinds, and for names that were not looked up."""
+        return self._definition
+
+    def defined(self, definition: ClusterDefinition) -> Self:
+        """These params with what their name stands for. Keys that the pipeline does not set are the cluster's own."""
+        usual = {
+            key: value
+            for key in ("workers", "memory_limit", "worker_timeout")
+            if key not in self.model_fields_set and (value := getattr(definition, key)) is not None
+        }
+        named = self.model_copy(update=usual)
+        named._definition = definition
+        return named
 
     @field_validator("kind")
     @classmethod
     def _known_kind(cls, kind: str) -> str:
-        """Refuse what is neither local, nor none, nor an address."""
-        if kind in ("local", "none"):
+        """Refuse what is neither local, nor none, nor an address, nor a name. `config.clusters` looks names up."""
+        if kind in ("local", "none") or is_address(kind) or NAME.fullmatch(kind):
             return kind
-        address = ADDRESS.fullmatch(kind)
-        if address is None or not 0 < int(address["port"]) < 2**16:
-            raise ValueError("must be local, none or a scheduler's address such as tcp://host:8786")
-        return kind
+        raise ValueError(KINDS)
 
     @field_validator("workers")
     @classmethod
@@ -130,6 +144,23 @@ def execute(call: Call) -> Outcome:
     return Outcome(receipts, machine.peak_bytes())
 
 
+def nothing_to_compile() -> None:
+    """The kernels of calls that have none."""
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What a worker needs before it is given calls of a stage.
+
+    compile: compiles the kernels of the stage, for all processes of the machine. releases: of each library that can
+    change the bytes of the stage, the release that its key names.
+    """
+
+    stage: str = ""
+    compile: Callable[[], None] = nothing_to_compile
+    releases: dict[str, str] = field(default_factory=dict)
+
+
 class Cluster(Protocol):
     """Runs calls. workers: how many calls run at the same time. ready: whether it can be given calls at once."""
 
@@ -142,6 +173,9 @@ class Cluster(Protocol):
 
     def open(self) -> None:
         """Start the workers, or connect to them."""
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Say what workers need for the calls that follow. Each is prepared before it is given any."""
 
     def run(self, calls: list[Call], on_done: Callable[[Call, Outcome], None]) -> None:
         """Run all calls. `on_done` is called with each finished one, in the caller's thread."""
@@ -162,6 +196,9 @@ class InProcess:
 
     def open(self) -> None:
         """Do nothing: this process is there."""
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Do nothing: kernels are compiled here when they are first called."""
 
     def run(self, calls: list[Call], on_done: Callable[[Call, Outcome], None]) -> None:
         """Run all calls, in order."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from xpipe.engine.cluster.calls import Call, ClusterParams, Outcome, execute, explain_failure
+from xpipe.engine.cluster.calls import Call, ClusterParams, Outcome, Preparation, execute, explain_failure
 from xpipe.engine.cluster.waiting import Wait
 from xpipe.engine.progress import Says
 from xpipe.errors import ResourceError, XpipeError
@@ -54,8 +54,16 @@ class DaskCluster:
 
     def open(self) -> None:
         """Start the workers, or connect to them."""
-        if self._client is None:
+        if self._client is not None:
+            return
+        try:
             self._client = self._open(self._parts)
+        except BaseException:  # what was started already must not wait for somebody to call close
+            self.close()
+            raise
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Say what workers need for the calls that follow. Workers of this machine need nothing: it is done here."""
 
     def run(self, calls: list[Call], on_done: Callable[[Call, Outcome], None]) -> None:
         """Run all calls. `on_done` is called with each finished one, in the caller's thread.

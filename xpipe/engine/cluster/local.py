@@ -70,7 +70,7 @@ class LocalWorkers(DaskCluster):
         from distributed import Client, LocalCluster, Security
 
         security = Security.temporary()
-        with _interrupts_for_us_alone(), _no_process_left_by_a_failure():
+        with interrupts_for_us_alone(), _no_process_left_by_a_failure():
             cluster = LocalCluster(
                 n_workers=self.params.workers,
                 threads_per_worker=1,
@@ -104,7 +104,7 @@ def _close(part: Any) -> None:
 
 
 @contextlib.contextmanager
-def _interrupts_for_us_alone() -> Iterator[None]:
+def interrupts_for_us_alone() -> Iterator[None]:
     """Keep Ctrl-C from threads and processes that are started inside the block. This process stops them in order.
 
     A thread inherits the mask of blocked signals, and so do the worker processes that it starts, now or later.

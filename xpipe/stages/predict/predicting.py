@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,28 +79,39 @@ class Settings:
     synthetic: bool
 
 
+LookUp = Callable[[ClusterParams], ClusterParams]
+
+
 def predict_input(
-    run: str, place: str, out: str, model: str | None, options: PredictOptions, progress: Progress
+    run: str,
+    place: str,
+    out: str,
+    model: str | None,
+    options: PredictOptions,
+    progress: Progress,
+    look_up: LookUp = lambda params: params,
 ) -> PredictionSummary:
     """Predict the rows of an input with a model of a run, and write one Parquet table.
 
-    The table appears under its name only when it is complete. Raises ConfigError or DataError where the run, the model
+    look_up: finds what the name of a cluster stands for; by default names stand for nothing. The table appears under
+    its name only when it is complete. Raises ConfigError or DataError where the run, the model
     or the input is not right.
     """
     options.check()
     stored = find_model(run, model)
     settings = settings_of(stored, options.cluster)
+    who = look_up(settings.cluster)
     opened = open_model(stored)  # what is wrong with it is found before a worker starts
     out = files.local(os.fspath(out))
     scratch = files.join(files.parent(out), temporary_name(files.basename(out)))
     try:
-        with while_executing(), contextlib.closing(connect(settings.cluster, progress)) as cluster:
+        with while_executing(), contextlib.closing(connect(who, progress)) as cluster:
             rows = rows_of_input(scratch, place, settings.data, stored, opened.n_features, options.split)
             check_features(rows.n_features, opened.n_features, stored.name, where=place)
             bar = progress.stage("predict", unit="rows")
             context: Context[Params] = Context(
                 stage="predict", params=Params(), seed=0, inputs={}, folder=scratch, cluster=cluster,
-                cluster_params=settings.cluster, bar=bar, warn=progress.warn, note=progress.note, backend=choose("cpu"),
+                cluster_params=who, bar=bar, warn=progress.warn, note=progress.note, backend=choose("cpu"),
             )  # fmt: skip
             units = [Block(f"rows-{block.index:05d}", block.count, block) for block in rows.blocks()]
             shared = Predicting(rows, stored, options.k, options.threshold)
@@ -129,7 +140,7 @@ def settings_of(stored: StoredModel, kind: str | None) -> Settings:
         try:
             cluster = ClusterParams.model_validate({**cluster.model_dump(), "kind": kind})
         except ValidationError as error:
-            fix = "local, none or a scheduler's address: tcp://host:8786"
+            fix = "local, none, a scheduler's address such as tcp://host:8786, or a name of your clusters.yaml"
             raise ConfigError(f"no cluster {kind!r}", fix=fix) from error
     return Settings(data, cluster, found["synthetic"])
 
