@@ -15,7 +15,6 @@ import scipy.sparse as sp
 from xpipe.ground.calibration_map import TOP, fit_predictions
 from xpipe.ground.seeding import permutation
 from xpipe.ground.sparse import to_matrix
-from xpipe.ground.sparse_rows import take_rows
 from xpipe.trees.forest import Forest, make_forest
 from xpipe.trees.options import BEAM, TreeOptions
 from xpipe.trees.planning import TreePlan
@@ -110,5 +109,5 @@ def make_calibrated(
 
 def _predict(data: TrainingData, forest: Forest, rows: np.ndarray, threads: int) -> sp.csr_matrix:
     """The scores of the best labels of some rows."""
-    X = to_matrix(take_rows(data.X, rows), data.n_features)
+    X = to_matrix(data.take(rows), data.n_features)
     return predict_rows(forest, X, data.scales[rows], TOP, BEAM, threads)
