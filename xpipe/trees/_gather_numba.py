@@ -109,7 +109,7 @@ def gather_rows(X, rows, first, at, counts, numbers, bias, node, found):
 def keep_large(block, betas, found, n_lanes, threshold, counts, lanes, weights):
     """Find the weights whose size is at least the threshold, feature after feature.
 
-    Fills `counts`, one per feature; where `lanes` has room, the lane and the weight of each. Returns how many there are.
+    Fills `counts`, one per feature, and the lane and weight of each if `lanes` has room. Returns how many there are.
     """
     at = 0
     keep = len(lanes) > 0

@@ -264,8 +264,8 @@ def solve_lanes(rows, positives, members, n_lanes, settings, state, block, betas
     """Train the lanes 0..n_lanes-1 of a block on some of its rows.
 
     rows: NodeRows. positives: Positives. members: the rows to train on, int64. state: of the generator, uint64. block:
-    (shared features + 1) x width; its last row is the bias feature. betas: rows x width. Both are zeros, or what an earlier
-    call has left in them, without the rows that are no members now (`forget_rows`).
+    (shared features + 1) x width; its last row is the bias feature. betas: rows x width. Both are zeros, or what an
+    earlier call has left in them, without the rows that are no members now (`forget_rows`).
     """
     n_rows, width = len(members), betas.shape[1]
     bias, half, limit = settings.bias, np.float32(0.5 / settings.cost), np.float32(settings.tolerance)

@@ -230,10 +230,9 @@ def _gather(data: TrainingData, rows: np.ndarray, bias: float) -> tuple[NodeFeat
     first = at = 0
     for piece in data.X.pieces(rows):
         scales = data.scales[piece.start : piece.start + piece.triple.n_rows]
-        at = gather_rows(
-            SparseRows(*map(read_only, piece.triple), read_only(scales)), piece.rows, first, at, counts, numbers, bias,
-            node, features,
-        )  # fmt: skip
+        indptr, indices, values = map(read_only, piece.triple)
+        stored = SparseRows(indptr, indices, values, read_only(scales))
+        at = gather_rows(stored, piece.rows, first, at, counts, numbers, bias, node, features)
         first += len(piece.rows)
     return features, node
 

@@ -15,7 +15,7 @@ from xpipe.ground.sparse import Triple, read_only, to_matrix, to_triple
 from xpipe.ground.sparse_rows import concatenate, entries_of_rows, keep_entries, row_pointers
 from xpipe.trees.training_data import TrainingData
 
-MOST_ENTRIES = 1024  # of one vector: the largest ones
+MOST_ENTRIES = 256  # of one vector: the largest ones
 ALL_ENTRIES = 2**26  # of all vectors, about: with more labels each of them has fewer
 LEAST_ENTRIES = 32
 ENTRIES_AT_ONCE = 2**24  # of the rows of labels that are added up together, except for one label
@@ -82,17 +82,18 @@ def _sum_some(data: TrainingData, labels: np.ndarray, most: int) -> Triple:
         scales = data.scales[piece.start : piece.start + triple.n_rows]
     else:
         triple, scales = data.take(wanted), data.scales[wanted]
-    rows = SparseRows(*map(read_only, triple), read_only(scales))
+    indptr, indices, values = map(read_only, triple)
+    rows = SparseRows(indptr, indices, values, read_only(scales))
     room = np.minimum(most, np.add.reduceat(np.append(np.diff(triple.indptr)[places], 0), pointers[:-1]))
     starts, counts = row_pointers(room), np.zeros(len(labels), dtype=np.int64)
-    indices, values = np.empty(starts[-1], dtype=np.int32), np.empty(starts[-1], dtype=np.float32)
+    found = np.empty(starts[-1], dtype=np.int32), np.empty(starts[-1], dtype=np.float32)
     scratch = VectorScratch(
         np.zeros(data.n_features, dtype=np.float32), np.zeros(data.n_features, dtype=bool),
         np.empty(data.n_features, dtype=np.int32),
     )  # fmt: skip
-    sum_labels(rows, pointers, places, most, scratch, starts, counts, indices, values)
+    sum_labels(rows, pointers, places, most, scratch, starts, counts, *found)
     filled = np.arange(starts[-1]) - np.repeat(starts[:-1], room) < np.repeat(counts, room)
-    return keep_entries(Triple(starts, indices, values), filled)
+    return keep_entries(Triple(starts, *found), filled)
 
 
 def prune_vectors(vectors: sp.csr_matrix) -> sp.csr_matrix:
