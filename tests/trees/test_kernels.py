@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from tests.trees import oracles
 from xpipe.ground.accelerate import jit
-from xpipe.trees import TreeOptions, plan_forest, prepare_data
-from xpipe.trees._gather_numba import NodeRows, SparseRows, count_features, gather_rows
+from xpipe.ground.sparse import to_matrix, to_triple
+from xpipe.ground.sparse_rows import slice_rows
+from xpipe.trees import TrainingData, TreeOptions, plan_forest, prepare_data, training, vectors
 from xpipe.trees._lanes_numba import LANES, MANY_LANES, add_many_products, add_products, add_row
 from xpipe.trees._solver_numba import shuffle
+from xpipe.trees.training_data import Piece, RowsInMemory
+
+
+class TwoPieces(RowsInMemory):
+    """Rows in two pieces, as files have them."""
+
+    def __new__(cls, triple, cut):
+        made = super().__new__(cls, triple)
+        made.cut = cut
+        return made
+
+    def pieces(self, rows):
+        yield Piece(slice_rows(self.triple, 0, self.cut), 0, rows[rows < self.cut])
+        yield Piece(slice_rows(self.triple, self.cut, self.n_rows), self.cut, rows[rows >= self.cut] - self.cut)
 
 
 @jit
@@ -65,19 +82,38 @@ def test_gathered_rows_are_the_rows():
     X = sp.csr_matrix(X.multiply(np.arange(25) % 3 != 1)).astype(np.float32)
     X.eliminate_zeros()
     rows, scales = np.array([2, 3, 17, 29]), np.linspace(0.5, 2, 30).astype(np.float32)
-    indptr, indices = X.indptr.astype(np.int64), X.indices.astype(np.int32)
-    seen = np.zeros(25, np.uint8)
-    n_entries, n_features = count_features(indptr, indices, rows, seen)
-    features, numbers = np.empty(n_features, np.int32), np.empty(25, np.uint32)
-    node = NodeRows(
-        np.empty(5, np.int64), np.empty(n_entries, np.uint32), np.empty(n_entries, np.float32), np.empty(4, np.float32)
-    )
-    gather_rows(SparseRows(indptr, indices, X.data, scales), rows, seen, 0.5, numbers, features, node)
+    data = TrainingData(TwoPieces(to_triple(X), 10), 25, scales, sp.csr_matrix((1, 30), dtype=np.float32))
+    features, node = training._gather(data, rows, 0.5)
     expected = X[rows].toarray() * scales[rows, None]
-    assert features.tolist() == np.flatnonzero(expected.any(axis=0)).tolist()
-    found = sp.csr_matrix((node.values, node.columns.astype(np.int32), node.indptr), shape=(4, n_features)).toarray()
-    np.testing.assert_array_equal(found, expected[:, features])
+    found = np.zeros_like(expected)
+    shared = features.features[features.places >= 0]
+    own = sp.csr_matrix((node.values, node.columns.astype(np.int32), node.indptr), shape=(4, len(shared)))
+    found[:, shared] = own.toarray()
+    for feature, place, value in zip(*features, strict=True):
+        if place < 0:
+            found[-1 - place, feature] = value
+    assert features.features.tolist() == np.flatnonzero(expected.any(axis=0)).tolist()
+    assert shared.tolist() == np.flatnonzero((expected != 0).sum(axis=0) > 1).tolist()
+    assert 0 < len(shared) < len(features.features)
+    np.testing.assert_array_equal(found, expected)
     np.testing.assert_allclose(node.squares, (expected**2).sum(axis=1) + 0.25, rtol=1e-6)
+    np.testing.assert_allclose(node.alone, node.squares - 0.25 - own.power(2).sum(axis=1).A1, atol=1e-6)
+
+
+@pytest.mark.parametrize("most", [3, 1000])
+def test_label_vectors_are_the_largest_sums(monkeypatch, most):
+    X, Y = oracles.planted(60, 40, 12)
+    monkeypatch.setattr(vectors, "MOST_ENTRIES", most)
+    monkeypatch.setattr(vectors, "ENTRIES_AT_ONCE", 200)  # several labels at once, and several times
+    data = prepare_data(X, Y)
+    found = to_matrix(vectors.sum_rows(data, data.labels), 40)
+    pieces = replace(data, X=TwoPieces(data.X.triple, 25))
+    assert vectors.sum_rows(pieces, data.labels).values.tobytes() == found.data.tobytes()
+    sums = Y[:, data.labels].toarray().T @ (X.toarray() * data.scales[:, None])
+    least = np.sort(sums, axis=1)[:, ::-1][:, min(most, 40) - 1]
+    np.testing.assert_allclose(found.toarray(), np.where(sums >= least[:, None] - 1e-6, sums, 0), atol=1e-5)
+    given = to_matrix(to_triple(sp.csr_matrix(sums.astype(np.float32))), 40)
+    np.testing.assert_allclose(vectors.prune_vectors(given).toarray(), found.toarray(), atol=1e-5)
 
 
 def test_shuffles_are_permutations_of_what_is_asked():

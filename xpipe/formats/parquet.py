@@ -33,6 +33,7 @@ __all__ = [
     "DATASET_FORMAT",
     "LABELS_SCHEMA",
     "Row",
+    "check_samples",
     "dataset_files",
     "iterate_groups",
     "iterate_rows",
@@ -114,7 +115,7 @@ def read_split(folder: str, split: str = "train") -> tuple[sp.csr_matrix, sp.csr
     """
     about = read_about(folder)
     groups = list(iterate_groups(folder, split))
-    _check_samples(np.concatenate([np.zeros(0, np.int64), *(group[1] for group in groups)]), f"{folder}, split {split}")
+    check_samples(np.concatenate([np.zeros(0, np.int64), *(group[1] for group in groups)]), f"{folder}, split {split}")
     features = concatenate([group[2] for group in groups])
     labels = concatenate([group[3] for group in groups])
     return checked_matrix(features, about["n_features"], folder), checked_matrix(labels, about["n_labels"], folder)
@@ -204,10 +205,12 @@ class _open_part(open_parquet):
         return parquet
 
 
-def iterate_groups(folder: str, split: str) -> Iterator[tuple[dict[str, str], np.ndarray, Triple, Triple]]:
-    """(schema metadata, samples, features, labels) of each row group."""
+def iterate_groups(
+    folder: str, split: str, first: int = 0, last: int | None = None
+) -> Iterator[tuple[dict[str, str], np.ndarray, Triple, Triple]]:
+    """(schema metadata, samples, features, labels) of each row group of the files first to last - 1; default: all."""
     about = read_about(folder)
-    for part in list_parts(folder, split, about):
+    for part in list_parts(folder, split, about)[first:last]:
         with _open_part(part, about) as parquet:
             meta = {"n_features": str(about["n_features"]), "n_labels": str(about["n_labels"])}
             for group in range(parquet.num_row_groups):
@@ -253,7 +256,7 @@ def _check_width(schema: pa.Schema, path: str, name: str, wanted: int) -> None:
         raise DataError(f"{name} is {found:,} in a part", where=path, why=f"dataset.json says {wanted:,}", fix=AGAIN)
 
 
-def _check_samples(samples: np.ndarray, where: str) -> None:
+def check_samples(samples: np.ndarray, where: str) -> None:
     """Raise DataError where a sample is there twice. Numbers may have gaps: rows may have been dropped."""
     if np.all(samples[1:] > samples[:-1]):
         return

@@ -1,6 +1,8 @@
-"""Kernels that copy a node's rows with their features renumbered, and keep the large weights of a trained block.
+"""Kernels that copy a node's rows with their features renumbered, and keep the large weights of what was trained.
 
-Holds no solver.
+Holds no solver. A feature that two rows or more of the node have is *shared*, and has a row of weights in the solver's
+block. A feature that one row alone has needs none: its weights are the duals of that row times its value. In leaves of
+wide data most features are of this kind.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -23,74 +25,105 @@ class SparseRows(NamedTuple):
 
 
 class NodeRows(NamedTuple):
-    """The rows of one node, times their factors, with features renumbered from 0."""
+    """The rows of one node, times their factors: shared features, numbered from 0, and what the others add up to."""
 
     indptr: np.ndarray  # int64
-    columns: np.ndarray  # uint32
+    columns: np.ndarray  # uint32: numbers of shared features
     values: np.ndarray  # float32
-    squares: np.ndarray  # float32, one per row: squared length, the bias feature included
+    alone: np.ndarray  # float32, one per row: squared length of the features that no other row has
+    squares: np.ndarray  # float32, one per row: squared length of all features, the bias feature included
+
+
+class NodeFeatures(NamedTuple):
+    """The features of a node, ascending. Feature f is shared number places[f], or that of row -1 - places[f] alone."""
+
+    features: np.ndarray  # int32
+    places: np.ndarray  # int64
+    values: np.ndarray  # float32: the value that the only row has; 0 for shared features
 
 
 @jit
-def count_features(indptr, indices, rows, seen):
-    """Mark in `seen` the features that the rows have; returns (entries of the rows, features marked)."""
+def count_rows(indptr, indices, rows, counts):
+    """Count for each feature how many of the rows have it, up to 2 (uint8); returns the entries of the rows."""
     entries = 0
-    features = 0
     for row in rows:
         entries += indptr[row + 1] - indptr[row]
         for entry in range(indptr[row], indptr[row + 1]):
-            feature = indices[entry]
-            features += 1 - seen[feature]
-            seen[feature] = 1
-    return entries, features
+            counts[indices[entry]] = min(counts[indices[entry]] + 1, 2)
+    return entries
 
 
 @jit
-def gather_rows(X, rows, seen, bias, numbers, features, node):
-    """Copy the given rows of X, times their factors, with the features in `seen` numbered 0, 1, ... in their order.
+def number_features(counts, numbers, found):
+    """Number the features: places in `found` (numbers, uint32), and fills its features and places.
 
-    Fills `features` (number -> feature) and the arrays of `node`. numbers: scratch, one per feature.
+    The places of features that are not shared are filled by `gather_rows`.
     """
-    count = 0
-    for feature in range(len(seen)):
-        if seen[feature]:
-            features[count] = feature
-            numbers[feature] = count
-            count += 1
-    at = 0
-    node.indptr[0] = 0
+    place = 0
+    shared = 0
+    for feature in range(len(counts)):
+        if counts[feature] == 0:
+            continue
+        found.features[place] = feature
+        found.values[place] = np.float32(0.0)
+        if counts[feature] == 1:
+            numbers[feature] = place
+        else:
+            numbers[feature] = shared
+            found.places[place] = shared
+            shared += 1
+        place += 1
+
+
+@jit
+def gather_rows(X, rows, first, at, counts, numbers, bias, node, found):
+    """Copy the given rows of X, times their factors, to the node's rows `first` and following.
+
+    at: where their entries begin; returns where they end. counts, numbers: of `count_rows` and `number_features`.
+    """
     for place in range(len(rows)):
         row = rows[place]
         total = np.float64(bias) * np.float64(bias)
+        alone = 0.0
+        node.indptr[first + place] = at
         for entry in range(X.indptr[row], X.indptr[row + 1]):
+            feature = X.indices[entry]
             value = X.values[entry] * X.scales[row]
-            node.columns[at] = numbers[X.indices[entry]]
-            node.values[at] = value
-            total += np.float64(value) * np.float64(value)
-            at += 1
-        node.indptr[place + 1] = at
-        node.squares[place] = total
-
-
-@jit
-def count_large(block, n_lanes, threshold, counts):
-    """For each feature of the block, count the weights whose size is at least the threshold."""
-    for feature in range(len(counts)):
-        count = 0
-        for lane in range(n_lanes):
-            if abs(block[feature, lane]) >= threshold:
-                count += 1
-        counts[feature] = count
-
-
-@jit
-def keep_large(block, n_lanes, threshold, lanes, weights):
-    """Copy the weights that `count_large` counts, feature after feature, and the lane of each."""
-    at = 0
-    for feature in range(len(block) - 1):
-        for lane in range(n_lanes):
-            weight = block[feature, lane]
-            if abs(weight) >= threshold:
-                lanes[at] = lane
-                weights[at] = weight
+            square = np.float64(value) * np.float64(value)
+            total += square
+            if counts[feature] == 1:
+                alone += square
+                found.places[numbers[feature]] = -1 - (first + place)
+                found.values[numbers[feature]] = value
+            else:
+                node.columns[at] = numbers[feature]
+                node.values[at] = value
                 at += 1
+        node.indptr[first + place + 1] = at
+        node.alone[first + place] = alone
+        node.squares[first + place] = total
+    return at
+
+
+@jit
+def keep_large(block, betas, found, n_lanes, threshold, counts, lanes, weights):
+    """Find the weights whose size is at least the threshold, feature after feature.
+
+    Fills `counts`, one per feature, and the lane and weight of each if `lanes` has room. Returns how many there are.
+    """
+    at = 0
+    keep = len(lanes) > 0
+    for place in range(len(counts)):
+        before = at
+        value = found.values[place]
+        alone = found.places[place] < 0
+        source = betas[-1 - found.places[place]] if alone else block[found.places[place]]
+        for lane in range(n_lanes):
+            weight = source[lane] * value if alone else source[lane]
+            if abs(weight) >= threshold:
+                if keep:
+                    lanes[at] = lane
+                    weights[at] = weight
+                at += 1
+        counts[place] = at - before
+    return at

@@ -3,7 +3,8 @@
 Holds no gathering of rows and no pruning. Row i of the node has features x_i and the bias feature. Lane k is a child:
 y = +1 where the row is in it, else -1; a row that is in it with some chance counts as both. beta is the signed dual,
 the negative slope of the loss at the row's score, and weights_k = sum_i beta_ik x_i. A visit to a row moves beta_ik to
-its best value in all lanes. The dot products and the updates run over lanes, 16 per instruction.
+its best value in all lanes. The dot products and the updates run over lanes, 16 per instruction. Features that no other
+row has add beta_ik times their squared length to the score: they are never looked up.
 
 Shrinking: a row that violates its optimality by at most the tolerance in every lane is not visited again until the
 other rows are done. A lane that is done after a round over all rows does not move any more.
@@ -186,13 +187,13 @@ def step_row_logistic(betas, square, first, last, positives, cost, limit, n_lane
 
 
 @jit_inline
-def fill_margins(rows, first, last, bias, block, n_awake, lanes):
-    """Scores of a row (its entries first..last-1) in all lanes that are awake."""
+def fill_margins(rows, first, last, alone, bias, block, betas, n_awake, lanes):
+    """Scores of a row (its entries first..last-1) in all lanes that are awake. alone, betas: those of the row."""
     columns, values, margins, awake = rows.columns, rows.values, lanes.margins, lanes.awake
     width = len(margins)
     bias_weights = block[len(block) - 1]
     for k in range(width):
-        margins[k] = bias * bias_weights[k]
+        margins[k] = bias * bias_weights[k] + alone * betas[k]
     if n_awake == len(awake):
         add_all_products(columns, values, first, last, block, width, margins)
     else:
@@ -263,8 +264,8 @@ def solve_lanes(rows, positives, members, n_lanes, settings, state, block, betas
     """Train the lanes 0..n_lanes-1 of a block on some of its rows.
 
     rows: NodeRows. positives: Positives. members: the rows to train on, int64. state: of the generator, uint64. block:
-    (features + 1) x width; its last row is the bias feature. betas: rows x width. Both are zeros, or what an earlier
-    call has left in them, without the rows that are no members now (`forget_rows`).
+    (shared features + 1) x width; its last row is the bias feature. betas: rows x width. Both are zeros, or what an
+    earlier call has left in them, without the rows that are no members now (`forget_rows`).
     """
     n_rows, width = len(members), betas.shape[1]
     bias, half, limit = settings.bias, np.float32(0.5 / settings.cost), np.float32(settings.tolerance)
@@ -281,7 +282,7 @@ def solve_lanes(rows, positives, members, n_lanes, settings, state, block, betas
             i = active[place]
             first, last = rows.indptr[i], rows.indptr[i + 1]
             own, end = positives.indptr[i], positives.indptr[i + 1]
-            fill_margins(rows, first, last, bias, block, n_awake, lanes)
+            fill_margins(rows, first, last, rows.alone[i], bias, block, betas[i], n_awake, lanes)
             if settings.logistic:
                 step_row_logistic(betas[i], rows.squares[i], own, end, positives, settings.cost, limit, n_lanes, lanes)
             else:

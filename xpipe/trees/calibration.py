@@ -6,16 +6,15 @@ belongs to forests that were trained without the held-out rows, on the same tree
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.ground.calibration_map import TOP, fit_predictions
+from xpipe.ground.calibration_map import TOP, CalibrationMap, fit_predictions
 from xpipe.ground.seeding import permutation
 from xpipe.ground.sparse import to_matrix
-from xpipe.ground.sparse_rows import take_rows
 from xpipe.trees.forest import Forest, make_forest
 from xpipe.trees.options import BEAM, TreeOptions
 from xpipe.trees.planning import TreePlan
@@ -100,15 +99,23 @@ def make_calibrated(
     >>> make_calibrated(data, plans, units, folds, options, threads=1).calibration is not None
     True
     """
-    whole, *others = (make_forest(data, plans, [own[n] for own in units], options) for n in range(len(folds) + 1))
-    if not others or not plans:
-        return whole
+    whole = make_forest(data, plans, [own[0] for own in units], options)
+    others = (make_forest(data, plans, [own[n] for own in units], options) for n in range(1, len(folds) + 1))
+    return replace(whole, calibration=fit_calibration(data, others, folds, threads)) if plans else whole
+
+
+def fit_calibration(
+    data: TrainingData, forests: Iterable[Forest], folds: Sequence[np.ndarray], threads: int
+) -> CalibrationMap | None:
+    """The map that fits forests without each fold of held-out rows, needed one at a time; None without folds."""
+    if not folds:
+        return None
     labels = data.label_rows.T.tocsr()
-    predicted = [_predict(data, forest, fold, threads) for forest, fold in zip(others, folds, strict=True)]
-    return replace(whole, calibration=fit_predictions(predicted, [labels[fold] for fold in folds]))
+    predicted = [_predict(data, forest, fold, threads) for forest, fold in zip(forests, folds, strict=True)]
+    return fit_predictions(predicted, [labels[fold] for fold in folds])
 
 
 def _predict(data: TrainingData, forest: Forest, rows: np.ndarray, threads: int) -> sp.csr_matrix:
     """The scores of the best labels of some rows."""
-    X = to_matrix(take_rows(data.X, rows), data.n_features)
+    X = to_matrix(data.take(rows), data.n_features)
     return predict_rows(forest, X, data.scales[rows], TOP, BEAM, threads)

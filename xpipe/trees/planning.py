@@ -12,10 +12,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import DataError
-from xpipe.ground.sparse import Triple, canonical
+from xpipe.ground.machine import usable_cores
+from xpipe.ground.sparse import canonical, to_matrix
 from xpipe.grouping.clustering import balanced_partition
 from xpipe.trees.options import TreeOptions
 from xpipe.trees.training_data import TrainingData
+from xpipe.trees.vectors import prune_vectors, sum_rows
 
 UNIT_LANES = 128  # children trained side by side: a leaf of 100 labels is one unit, and reads its rows only once
 
@@ -94,7 +96,8 @@ def plan_forest(
     data : TrainingData
         The rows and labels.
     label_embedding : scipy.sparse.csr_matrix of shape (n_labels, any), or None
-        Labels are clustered by these vectors; None: by the sum of their scaled rows.
+        Labels are clustered by these vectors; None: by the sum of their scaled rows. Of long vectors, the largest
+        entries count (`vectors.most_entries`).
     options : TreeOptions
         How many trees of what shape.
     threads : int, optional
@@ -120,32 +123,31 @@ def plan_forest(
     """
     labels = data.labels
     if label_embedding is None:
-        vectors = label_vectors(data.X, data.n_features, data.scales, data.label_rows[labels])
+        vectors = to_matrix(sum_rows(data, labels, threads or usable_cores()), data.n_features)
     else:
-        vectors = canonical(label_embedding, "label_embedding")
-        if vectors.shape[0] != data.n_labels:
-            raise DataError(
-                "label_embedding does not fit the labels",
-                why=f"it has {vectors.shape[0]:,} rows, the labels (Y) {data.n_labels:,} columns",
-            )
-        vectors = vectors[labels]
+        vectors = chosen_vectors(label_embedding, data.n_labels, labels)
+    return plan_trees(vectors, labels, options, threads)
+
+
+def chosen_vectors(label_embedding: sp.csr_matrix, n_labels: int, labels: np.ndarray) -> sp.csr_matrix:
+    """The given vectors of the labels with positives. Raises DataError where there is not one for each label."""
+    vectors = canonical(label_embedding, "label_embedding")
+    if vectors.shape[0] != n_labels:
+        raise DataError(
+            "label_embedding does not fit the labels",
+            why=f"it has {vectors.shape[0]:,} rows, the labels (Y) {n_labels:,} columns",
+        )
+    return prune_vectors(vectors[labels])
+
+
+def plan_trees(
+    vectors: sp.csr_matrix, labels: np.ndarray, options: TreeOptions, threads: int | None = None
+) -> tuple[TreePlan, ...]:
+    """`plan_forest` for labels with positives and the vectors they are clustered by, one row per label."""
     return tuple(
         plan_tree(vectors, labels, tree, options.arity, options.max_leaf, options.seed, threads)
         for tree in range(options.n_trees if len(labels) else 0)
     )
-
-
-def label_vectors(X: Triple, n_features: int, scales: np.ndarray, label_rows: sp.csr_matrix) -> sp.csr_matrix:
-    """The sum of the scaled rows of each label (labels x features)."""
-    # a product has indices as wide as the widest of its factors
-    narrow = np.int32 if X.indptr[-1] < 2**31 else np.int64
-    rows = sp.csr_matrix((X.n_rows, n_features), dtype=np.float32)
-    rows.indptr, rows.indices, rows.data = X.indptr.astype(narrow), X.indices, X.values
-    weighted = sp.csr_matrix((scales[label_rows.indices], label_rows.indices, label_rows.indptr), label_rows.shape)
-    weighted.indptr, weighted.indices = weighted.indptr.astype(narrow), weighted.indices.astype(narrow)
-    found = (weighted @ rows).tocsr()
-    found.sort_indices()
-    return found
 
 
 def plan_tree(

@@ -13,16 +13,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.ground.seeding import bit_generator
+from xpipe.ground.sparse import read_only
 from xpipe.ground.sparse_rows import entries_of_rows, row_pointers
 from xpipe.trees.options import TreeOptions
 from xpipe.trees.planning import TreePlan, Unit
 from xpipe.trees.training_data import TrainingData
 
 if TYPE_CHECKING:
-    from xpipe.trees._gather_numba import NodeRows
+    from xpipe.trees._gather_numba import NodeFeatures, NodeRows
 
 FORGETTING = 5  # rounds at most, once some rows are forgotten
 SMALLEST = 1e-30  # smaller weights count as 0, whatever the threshold
+LINE = 64  # bytes of a line of the cache: LANES numbers
 
 
 class UnitWeights(NamedTuple):
@@ -74,7 +76,7 @@ def unit_costs(data: TrainingData, plan: TreePlan) -> np.ndarray:
 
     label_sizes = np.diff(data.label_rows.indptr)[plan.order]
     reached = row_pointers(label_sizes)
-    entries_per_row = 1 + data.X.indptr[-1] // max(data.X.n_rows, 1)
+    entries_per_row = 1 + data.X.n_entries // max(data.X.n_rows, 1)
     costs = []
     for unit in plan.units():
         start, stop = plan.span(unit.level, unit.node)
@@ -153,7 +155,8 @@ def train_unit_without(
     n_lanes = unit.last_child - unit.first_child
     width = LANES * -(-n_lanes // LANES)
     features, node = _gather(data, rows, options.bias)
-    block, betas = np.zeros((len(features) + 1, width), np.float32), np.zeros((len(rows), width), np.float32)
+    n_shared = int(np.count_nonzero(features.places >= 0))
+    block, betas = _aligned_zeros(n_shared + 1, width), _aligned_zeros(len(rows), width)
     settings = _solver_numba.Settings(
         cost=float(options.cost),
         bias=np.float32(options.bias),
@@ -165,7 +168,7 @@ def train_unit_without(
     positives = _solver_numba.Positives(owner_ptr, owners, cost * weights, cost * doubts)
     state = np.uint64(bit_generator(options.seed, "tree", plan.tree, "solve", *unit).random_raw())
     _solver_numba.solve_lanes(node, positives, np.arange(len(rows)), n_lanes, settings, state, block, betas)
-    found = [_keep_large(block, n_lanes, features, options)]
+    found = [_keep_large(block, betas, n_lanes, features, options)]
     fewer = settings._replace(max_rounds=min(settings.max_rounds, FORGETTING))
     for number, fold in enumerate(folds):
         gone = np.isin(rows, fold, assume_unique=True)
@@ -173,42 +176,83 @@ def train_unit_without(
             found.append(found[0])
             continue
         last = number == len(folds) - 1  # nobody needs the classifiers of all rows after it
-        own, own_betas = (block, betas) if last else (block.copy(), betas.copy())
+        own, own_betas = (block, betas) if last else (_aligned_copy(block), _aligned_copy(betas))
         _solver_numba.forget_rows(node, np.flatnonzero(gone), settings.bias, own, own_betas)
         _solver_numba.solve_lanes(node, positives, np.flatnonzero(~gone), n_lanes, fewer, state, own, own_betas)
-        found.append(_keep_large(own, n_lanes, features, options))
+        found.append(_keep_large(own, own_betas, n_lanes, features, options))
     return tuple(found)
 
 
-def _gather(data: TrainingData, rows: np.ndarray, bias: float) -> tuple[np.ndarray, NodeRows]:
-    """(features that the rows have, int32; the rows with these features numbered from 0)."""
-    from xpipe.trees._gather_numba import NodeRows, SparseRows, count_features, gather_rows
+def _aligned_zeros(n_rows: int, width: int) -> np.ndarray:
+    """A matrix of zeros, float32, each LANES of its numbers in one line of the cache: a line less for every access."""
+    raw = np.zeros(n_rows * width + LINE // 4, dtype=np.float32)
+    first = -raw.ctypes.data % LINE // 4
+    return raw[first : first + n_rows * width].reshape(n_rows, width)
 
-    seen = np.zeros(data.n_features, dtype=np.uint8)
-    n_entries, n_features = count_features(data.X.indptr, data.X.indices, rows, seen)
-    features, numbers = np.empty(n_features, dtype=np.int32), np.empty(data.n_features, dtype=np.uint32)
+
+def _aligned_copy(matrix: np.ndarray) -> np.ndarray:
+    """A copy that is aligned, too."""
+    copy = _aligned_zeros(*matrix.shape)
+    copy[:] = matrix
+    return copy
+
+
+def _gather(data: TrainingData, rows: np.ndarray, bias: float) -> tuple[NodeFeatures, NodeRows]:
+    """The features that the rows have, and the rows with the shared ones numbered from 0."""
+    from xpipe.trees._gather_numba import (
+        NodeFeatures,
+        NodeRows,
+        SparseRows,
+        count_rows,
+        gather_rows,
+        number_features,
+    )
+
+    counts = np.zeros(data.n_features, dtype=np.uint8)
+    n_entries = 0
+    for piece in data.X.pieces(rows):
+        indptr, indices, _ = map(read_only, piece.triple)
+        n_entries += count_rows(indptr, indices, piece.rows, counts)
+    n_features = int(np.count_nonzero(counts))
+    features = NodeFeatures(
+        np.empty(n_features, np.int32), np.empty(n_features, np.int64), np.empty(n_features, np.float32)
+    )
+    numbers = np.empty(data.n_features, dtype=np.uint32)
+    number_features(counts, numbers, features)
+    n_entries -= int(np.count_nonzero(counts == 1))
     node = NodeRows(
-        indptr=np.empty(len(rows) + 1, dtype=np.int64),
+        indptr=np.zeros(len(rows) + 1, dtype=np.int64),
         columns=np.empty(n_entries, dtype=np.uint32),
         values=np.empty(n_entries, dtype=np.float32),
+        alone=np.empty(len(rows), dtype=np.float32),
         squares=np.empty(len(rows), dtype=np.float32),
     )
-    gather_rows(SparseRows(*data.X, data.scales), rows, seen, bias, numbers, features, node)
+    first = at = 0
+    for piece in data.X.pieces(rows):
+        scales = data.scales[piece.start : piece.start + piece.triple.n_rows]
+        indptr, indices, values = map(read_only, piece.triple)
+        stored = SparseRows(indptr, indices, values, read_only(scales))
+        at = gather_rows(stored, piece.rows, first, at, counts, numbers, bias, node, features)
+        first += len(piece.rows)
     return features, node
 
 
-def _keep_large(block: np.ndarray, n_lanes: int, features: np.ndarray, options: TreeOptions) -> UnitWeights:
-    """The weights of a trained block that are not below the threshold."""
-    from xpipe.trees._gather_numba import count_large, keep_large
+def _keep_large(
+    block: np.ndarray, betas: np.ndarray, n_lanes: int, features: NodeFeatures, options: TreeOptions
+) -> UnitWeights:
+    """The trained weights that are not below the threshold."""
+    from xpipe.trees._gather_numba import keep_large
 
     threshold = np.float32(max(options.threshold, SMALLEST))
-    counts = np.zeros(len(features), dtype=np.int64)
-    count_large(block, n_lanes, threshold, counts)
-    lanes, weights = np.empty(counts.sum(), dtype=np.uint8), np.empty(counts.sum(), dtype=np.float32)
-    keep_large(block, n_lanes, threshold, lanes, weights)
+    counts = np.zeros(len(features.features), dtype=np.int64)
+    lanes, weights = np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.float32)
+    n_large = keep_large(block, betas, features, n_lanes, threshold, counts, lanes, weights)
+    if n_large:
+        lanes, weights = np.empty(n_large, dtype=np.uint8), np.empty(n_large, dtype=np.float32)
+        keep_large(block, betas, features, n_lanes, threshold, counts, lanes, weights)
     kept = np.flatnonzero(counts)
-    biases = block[len(features), :n_lanes] * np.float32(options.bias)
-    return UnitWeights(features[kept], row_pointers(counts[kept]), lanes, weights, biases)
+    biases = block[-1, :n_lanes] * np.float32(options.bias)
+    return UnitWeights(features.features[kept], row_pointers(counts[kept]), lanes, weights, biases)
 
 
 def unit_rows(label_rows: sp.csr_matrix, plan: TreePlan, unit: Unit) -> Owners:

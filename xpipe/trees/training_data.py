@@ -5,24 +5,76 @@ Holds no tree and no training.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
 from xpipe.errors import DataError
 from xpipe.ground.sparse import Triple, canonical, check_shapes, row_norms, to_matrix, to_triple
-from xpipe.ground.sparse_rows import kept_pointers
+from xpipe.ground.sparse_rows import concatenate, kept_pointers, take_rows
+
+
+class Piece(NamedTuple):
+    """Some consecutive rows of all rows, and which of them are wanted."""
+
+    triple: Triple  # rows start, start + 1, ... of all rows
+    start: int
+    rows: np.ndarray  # int64: wanted rows of the triple, counted from its first
+
+
+class Rows(Protocol):
+    """Where training takes rows from: memory, or files of which a piece at a time is opened."""
+
+    @property
+    def n_rows(self) -> int:
+        """All rows."""
+        ...
+
+    @property
+    def n_entries(self) -> int:
+        """Stored entries of all rows."""
+        ...
+
+    def pieces(self, rows: np.ndarray) -> Iterator[Piece]:
+        """The pieces with the rows asked for (ascending), in order."""
+        ...
+
+
+class RowsInMemory(NamedTuple):
+    """Rows in memory, which are one piece."""
+
+    triple: Triple
+
+    @property
+    def n_rows(self) -> int:
+        """All rows."""
+        return self.triple.n_rows
+
+    @property
+    def n_entries(self) -> int:
+        """Stored entries of all rows."""
+        return int(self.triple.indptr[-1])
+
+    def pieces(self, rows: np.ndarray) -> Iterator[Piece]:
+        """All rows as one piece."""
+        yield Piece(self.triple, 0, rows)
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Rows and their labels, checked. Made by `prepare_data`."""
+    """Rows and their labels, checked. Made by `prepare_data`, or around rows that are in files."""
 
-    X: Triple  # samples x features
+    X: Rows  # samples x features
     n_features: int
     scales: np.ndarray  # float32: the factor of each row
     label_rows: sp.csr_matrix  # labels x samples; values: the chances of positives
+
+    def take(self, rows: np.ndarray) -> Triple:
+        """Copies of some rows, which must ascend."""
+        return concatenate([take_rows(piece.triple, piece.rows) for piece in self.X.pieces(rows)])
 
     @property
     def n_labels(self) -> int:
@@ -74,7 +126,7 @@ def prepare_data(
     weights = np.ones(Y.nnz, dtype=np.float32) if label_scores is None else _checked_scores(label_scores, Y)
     triple = to_triple(X)
     scales = row_scales(triple) if normalize else np.ones(X.shape[0], dtype=np.float32)
-    return TrainingData(triple, X.shape[1], scales, _rows_of_labels(Y, weights))
+    return TrainingData(RowsInMemory(triple), X.shape[1], scales, rows_of_labels(Y, weights))
 
 
 def _checked_scores(label_scores: sp.csr_matrix, Y: sp.csr_matrix) -> np.ndarray:
@@ -93,7 +145,7 @@ def _checked_scores(label_scores: sp.csr_matrix, Y: sp.csr_matrix) -> np.ndarray
     return weights
 
 
-def _rows_of_labels(Y: sp.csr_matrix, weights: np.ndarray) -> sp.csr_matrix:
+def rows_of_labels(Y: sp.csr_matrix, weights: np.ndarray) -> sp.csr_matrix:
     """labels x samples: the positives of each label and their weights, samples ascending."""
     positive = Y.data != 0
     indptr = kept_pointers(Y.indptr, positive)

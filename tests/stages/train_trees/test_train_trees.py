@@ -16,6 +16,7 @@ from xpipe.errors import ConfigError
 from xpipe.formats import read_xmc
 from xpipe.formats.parquet import read_about, read_label_embedding, read_split
 from xpipe.metrics import measure
+from xpipe.stages.train_trees import stored_rows
 from xpipe.stages.train_trees import work as train_tree
 from xpipe.trees import LabelTree
 
@@ -37,7 +38,9 @@ def summary_of(results, stage):
     return next(made for made in results["stages"] if made["stage"] == stage)["summary"]
 
 
-def test_the_stages_are_the_library(tmp_path, data):
+def test_the_stages_are_the_library(tmp_path, data, monkeypatch):
+    monkeypatch.setattr(stored_rows, "PART_ROWS", 20)  # rows of a unit are in several parts, of which one is open
+    monkeypatch.setattr(stored_rows, "KEPT_BYTES", 1)
     results = run(tmp_path, data)
     out = tmp_path / "runs" / "sample"
     X, scores = read_split(str(out / "tree"), "train")

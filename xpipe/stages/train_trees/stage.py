@@ -6,7 +6,9 @@ own, `train_heads`, so that one can change without the other.
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+import itertools
+from typing import TYPE_CHECKING, Any
 
 from xpipe.engine.context import Context, Counts
 from xpipe.engine.messages import Unit
@@ -18,6 +20,10 @@ from xpipe.stages.emit.stage import dataset_problem
 from xpipe.stages.emitted_paths import MODELS_FOLDER, dataset_folder
 from xpipe.stages.matrices import entries_of, rows_of
 from xpipe.stages.train_trees.params import TrainParams
+
+if TYPE_CHECKING:
+    from xpipe.stages.train_trees.stored_rows import LabelFacts
+    from xpipe.stages.train_trees.work import Training
 
 MODEL = "tree_model"
 
@@ -39,42 +45,70 @@ def preflight(params: TrainParams, outlook: Outlook) -> list[XpipeError]:
 
 
 def estimate(params: TrainParams, inputs: dict[str, Any]) -> Estimate:
-    """Training rows; memory for the rows, for the sums of label rows, and for the gathered rows of a root."""
+    """Training rows; memory for the rows of a root, once as they are stored and once as they are gathered."""
     features = inputs.get("features")
-    if features is None:
+    if features is None or params.tree is None:
         return Estimate()
-    entries = entries_of(features, "train")
-    return Estimate(rows_of(features, "train"), 250 * 2**20 + 40 * entries)
+    rows, entries = rows_of(features, "train"), entries_of(features, "train")
+    stored = min(8 * entries, 2**30)
+    return Estimate(rows, 300 * 2**20 + stored + 8 * entries + 4 * min(params.tree.arity, 128) * rows)
 
 
 def run(context: Context[TrainParams]) -> Produced:
-    """Plan the trees, train their units on the cluster, join them to the model."""
+    """Store the rows, plan the trees, train their units on the cluster, join them to the model."""
     from xpipe.stages.train_trees import work
 
     params = context.params.tree
     assert params is not None  # or the stage is off
-    shared = work.Training(dataset_folder(context.inputs["datasets"].folder, "tree"), params, context.seed)
-    (plan,) = context.map("plan", work.plan_trees, [Unit("trees", 0)], shared, doing="planning the trees")
+    dataset = dataset_folder(context.inputs["datasets"].folder, "tree")
+    shared, labels, embedded = _store(context, work.Training(dataset, params, context.seed))
+    chunks = [] if embedded else [
+        work.LabelChunk(f"labels-{index:05d}", rows, index, first, last)
+        for index, (first, last, rows) in enumerate(labels.chunks)
+    ]  # fmt: skip
+    context.map("vectors", work.sum_labels, chunks, shared, one_unit_per_task=True, doing="adding up rows of labels")
+    planning = work.Planning(shared, embedded, len(chunks))
+    (plan,) = context.map("plan", work.plan_forest, [Unit("trees", 0)], planning, doing="planning the trees")
     units = [
-        work.TreeUnits(f"units-{number:05d}", cost, first, last)
-        for number, (first, last, cost) in enumerate(plan.result.chunks)
+        work.TreeUnits(f"units-{number:05d}", rows, first, last)
+        for number, (first, last, rows) in enumerate(plan.result.chunks)
     ]
-    labels = Counts(plan.result.labels * plan.result.trees, "labels")
-    trained = context.map(
-        "units", work.train_units, units, shared, one_unit_per_task=True, doing="training", counts=labels
-    )
-    parts = work.Trained(shared, tuple(entry.path for made in trained for entry in made.files))
+    counts = Counts(plan.result.labels * plan.result.trees, "labels")
+    context.map("units", work.train_units, units, shared, one_unit_per_task=True, doing="training", counts=counts)
+    parts = work.Trained(shared, tuple(unit.name for unit in units))
     (joined,) = context.map("model", work.join_trees, [Unit("model", 0)], parts, doing="joining the trees")
-    shape = {"trees": plan.result.trees, "levels": plan.result.levels, "labels": plan.result.labels}
+    assert shared.rows is not None
     summary = {
-        "rows": plan.result.rows,
-        **shape,
-        "label_vectors": plan.result.label_vectors,
+        "rows": shared.rows.starts[-1],
+        "trees": plan.result.trees,
+        "levels": plan.result.levels,
+        "labels": plan.result.labels,
+        "label_vectors": "embedding" if embedded else "rows",
         "held_out": plan.result.held_out,
         "weights": joined.result.weights,
         "bytes": joined.result.bytes,
     }
     return Produced({MODEL: (joined.files, {})}, summary)
+
+
+def _store(context: Context[TrainParams], shared: Training) -> tuple[Training, LabelFacts, bool]:
+    """Store the rows of the dataset. Returns what all tasks share from then on, and whether it has label vectors."""
+    from xpipe.formats.emitted import read_about
+    from xpipe.stages.train_trees import work
+    from xpipe.stages.train_trees.stored_rows import RowFacts, bundle_files
+
+    about = read_about(shared.dataset)
+    stored = context.map("rows", work.store_rows, bundle_files(shared.dataset), shared, doing="storing rows")
+    starts = tuple(itertools.accumulate((made.result.rows for made in stored), initial=0))
+    weighted = shared.params.weighted
+    if weighted == "auto":
+        weighted = about.get("label_scores") == "posterior"
+    entries = sum(made.result.entries for made in stored)
+    rows = RowFacts(starts, entries, about["n_features"], about["n_labels"], weighted)
+    shared = dataclasses.replace(shared, rows=rows)
+    (labels,) = context.map("labels", work.transpose_labels, [Unit("labels", 0)], shared, doing="listing rows of labels")
+    embedded = shared.params.label_vectors == "embedding" and "label_embedding" in about
+    return shared, labels.result, embedded
 
 
 def describe(summary: dict[str, Any]) -> str:
@@ -97,7 +131,7 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="train",
     section="train",
-    version=4,
+    version=5,
     reads=("datasets", "features?"),
     writes=(MODEL,),
     params=TrainParams,

@@ -1,4 +1,4 @@
-"""Label trees at a worker: plan the trees, train some of their units, join the trained units to one model.
+"""Label trees at a worker: store the rows, plan the trees, train some of their units, join these to one model.
 
 Holds no algorithm (that is `xpipe.trees`) and nothing of Dask.
 """
@@ -6,18 +6,23 @@ Holds no algorithm (that is `xpipe.trees`) and nothing of Dask.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from xpipe.engine.messages import Finished, Unit, entry_of_file
-from xpipe.formats.parquet import read_about, read_label_embedding, read_split
+from xpipe.formats.parquet import read_label_embedding
+from xpipe.formats.parts import read_part
 from xpipe.ground import files
-from xpipe.ground.sparse_rows import matrix_with_ones
+from xpipe.ground.sparse import to_matrix
+from xpipe.ground.sparse_rows import concatenate
 from xpipe.stages.arrays import read_arrays, write_arrays
 from xpipe.stages.emitted_paths import MODELS_FOLDER
+from xpipe.stages.matrices import part_path, write_matrix_part
 from xpipe.stages.train_trees.params import TreeParams
+from xpipe.stages.train_trees.stored_rows import DatasetFiles, LabelFacts, RowFacts, Stored, open_data
+from xpipe.stages.train_trees.stored_rows import store_rows as store_dataset_rows
+from xpipe.stages.train_trees.stored_rows import transpose_labels as transpose_stored_labels
 from xpipe.trees import (
     LabelTree,
     TrainingData,
@@ -25,38 +30,60 @@ from xpipe.trees import (
     TreePlan,
     UnitWeights,
     hold_out,
-    make_calibrated,
-    plan_forest,
-    prepare_data,
+    make_forest,
     train_unit_without,
-    unit_costs,
 )
+from xpipe.trees import unit_costs as costs_of
+from xpipe.trees.calibration import fit_calibration
+from xpipe.trees.planning import chosen_vectors, plan_trees
+from xpipe.trees.vectors import sum_rows
 
 CHUNKS = 64  # tasks of about equal cost; fixed, so that the number of workers changes no file
 PLAN = "plan/trees.npz"
+VECTORS = "vectors"
 MODEL_FILE = f"tree_model/{MODELS_FOLDER}/tree.npz"
 
 
 @dataclass(frozen=True)
 class Training:
-    """What every task of the stage needs."""
+    """What every task of the stage needs. rows: None until they are stored."""
 
     dataset: str  # the folder of the emitted tree/
     params: TreeParams
     seed: int
+    rows: RowFacts | None = None
 
     def options(self) -> TreeOptions:
         """The options of the forest. Rows of tree/ have length 1 already; `normalize` also takes rows that do not."""
         return TreeOptions(**self.params.model_dump(exclude={"label_vectors", "weighted"}), seed=self.seed)
 
-    def data(self) -> TrainingData:
-        """The training rows."""
-        return _training_data(self.dataset, self.params.weighted)
+    def data(self, folder: str) -> TrainingData:
+        """The training rows, once they are stored."""
+        assert self.rows is not None
+        return open_data(folder, self.rows)
+
+
+@dataclass(frozen=True)
+class LabelChunk(Unit):
+    """Labels first to last - 1 of those with positives; its size is their rows."""
+
+    index: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Planning:
+    """What the plan of the trees is made from."""
+
+    training: Training
+    embedded: bool  # whether the dataset has label vectors
+    chunks: int  # of label vectors that were made from rows
 
 
 @dataclass(frozen=True)
 class TreeUnits(Unit):
-    """Units first to last - 1 of all trees, counted tree after tree; its size is their cost."""
+    """Units first to last - 1 of all trees, counted tree after tree; its size: rows, each as often as it is taken."""
 
     first: int
     last: int
@@ -66,21 +93,19 @@ class TreeUnits(Unit):
 class ForestPlan:
     """The trees, and how their units are cut into tasks."""
 
-    chunks: tuple[tuple[int, int, int], ...]  # first unit, one after the last unit, cost
-    rows: int  # training rows
+    chunks: tuple[tuple[int, int, int], ...]  # first unit, one after the last unit, rows
     trees: int
     levels: int  # of one tree
     labels: int  # with positives
-    label_vectors: str  # what the labels were clustered by: "rows" or "embedding"
     held_out: int  # rows that calibrate the forest
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The files of all trained units."""
+    """The chunks of trained units."""
 
     training: Training
-    paths: tuple[str, ...]  # in the order of the units
+    chunks: tuple[str, ...]  # their names, in the order of the units
 
 
 @dataclass(frozen=True)
@@ -91,31 +116,49 @@ class ModelFacts:
     bytes: int
 
 
-@lru_cache(maxsize=1)
-def _training_data(dataset: str, weighted: bool | str) -> TrainingData:
-    """The training rows. A process keeps them, because it trains many units on them."""
-    if weighted == "auto":
-        weighted = read_about(dataset).get("label_scores") == "posterior"
-    X, scores = read_split(dataset, "train")
-    return prepare_data(X, matrix_with_ones(scores), scores if weighted else None)
+def store_rows(folder: str, unit: DatasetFiles, shared: Training) -> Finished[Stored]:
+    """Write the rows of some files of the dataset to the folder of the stage."""
+    return store_dataset_rows(folder, unit, shared.dataset)
 
 
-def plan_trees(folder: str, unit: Unit, shared: Training) -> Finished[ForestPlan]:
+def transpose_labels(folder: str, unit: Unit, shared: Training) -> Finished[LabelFacts]:
+    """Write the rows of each label, and cut the labels into chunks of about as many rows."""
+    assert shared.rows is not None
+    entries = transpose_stored_labels(folder, len(shared.rows.starts) - 1, shared.rows, shared.dataset)
+    sizes = np.diff(shared.data(folder).label_rows.indptr)
+    sizes = sizes[sizes > 0]
+    return Finished(entries, LabelFacts(len(sizes), tuple(_cut(sizes))))
+
+
+def sum_labels(folder: str, unit: LabelChunk, shared: Training) -> Finished[None]:
+    """Write the vectors of some labels: the sums of their rows."""
+    data = shared.data(folder)
+    labels = data.labels[unit.first : unit.last]
+    return Finished((write_matrix_part(folder, VECTORS, "train", unit.index, labels, sum_rows(data, labels)),), None)
+
+
+def plan_forest(folder: str, unit: Unit, shared: Planning) -> Finished[ForestPlan]:
     """Plan the trees, and cut their units into chunks of about equal cost."""
-    data = shared.data()
-    vectors = read_label_embedding(shared.dataset) if shared.params.label_vectors == "embedding" else None
-    plans = plan_forest(data, vectors, shared.options())
-    costs = np.concatenate([np.zeros(0, np.int64), *(unit_costs(data, plan) for plan in plans)])
+    training = shared.training
+    data, options = training.data(folder), training.options()
+    if not shared.embedded:
+        paths = [files.join(folder, part_path(VECTORS, "train", index)) for index in range(shared.chunks)]
+        vectors = to_matrix(concatenate([read_part(path, mapped=False)[1] for path in paths]), data.n_features)
+    else:
+        embedding = read_label_embedding(training.dataset)
+        assert embedding is not None  # dataset.json says so
+        vectors = chosen_vectors(embedding, data.n_labels, data.labels)
+    plans = plan_trees(vectors, data.labels, options, threads=1)
+    costs = np.concatenate([np.zeros(0, np.int64), *(costs_of(data, plan) for plan in plans)])
+    per_row = 1 + data.X.n_entries // max(data.X.n_rows, 1)
     arrays = {f"order-{plan.tree}": plan.order for plan in plans}
     arrays |= {f"bounds-{plan.tree}-{level}": plan.bounds[level] for plan in plans for level in range(plan.depth)}
     found = ForestPlan(
-        chunks=tuple(_cut(costs)),
-        rows=data.X.n_rows,
+        chunks=tuple(_cut(costs // per_row)),
         trees=len(plans),
         levels=plans[0].depth if plans else 0,
         labels=len(data.labels),
-        label_vectors="rows" if vectors is None else "embedding",
-        held_out=sum(map(len, hold_out(data, shared.options()))),
+        held_out=sum(map(len, hold_out(data, options))),
     )
     return Finished((write_arrays(folder, PLAN, arrays),), found)
 
@@ -143,35 +186,45 @@ def read_plans(folder: str) -> tuple[TreePlan, ...]:
 
 
 def train_units(folder: str, unit: TreeUnits, shared: Training) -> Finished[None]:
-    """Train some units, and write their weights: those of all rows, then those without each fold of held-out rows."""
-    data, options = shared.data(), shared.options()
+    """Train some units, and write their weights: a file with those of all rows, then one without each fold of rows."""
+    data, options = shared.data(folder), shared.options()
     folds = hold_out(data, options)
     wanted = [(plan, part) for plan in read_plans(folder) for part in plan.units()][unit.first : unit.last]
-    arrays = {
-        f"{number}-{fold}-{name}": array
-        for number, (plan, part) in enumerate(wanted)
-        for fold, weights in enumerate(train_unit_without(data, plan, part, options, folds))
-        for name, array in weights._asdict().items()
-    }
-    return Finished((write_arrays(folder, f"units/{unit.name}.npz", arrays),), None)
+    found = [train_unit_without(data, plan, part, options, folds) for plan, part in wanted]
+    entries = []
+    for fold in range(len(folds) + 1):
+        arrays = {
+            f"{number}-{name}": array
+            for number, weights in enumerate(found)
+            for name, array in weights[fold]._asdict().items()
+        }
+        entries.append(write_arrays(folder, _units_path(unit.name, fold), arrays))
+    return Finished(tuple(entries), None)
+
+
+def _units_path(chunk: str, fold: int) -> str:
+    """Where the weights of a chunk of units are. fold: 0 for those of all rows."""
+    return f"units/{chunk}-{fold}.npz"
 
 
 def join_trees(folder: str, unit: Unit, shared: Trained) -> Finished[ModelFacts]:
-    """Join all trained units to the model, and write it to one file."""
-    training = shared.training
-    data, options = training.data(), training.options()
-    folds = hold_out(data, options)
-    found = [units for path in shared.paths for units in _read_units(folder, path, len(folds) + 1)]
-    tree = LabelTree.of(make_calibrated(data, read_plans(folder), found, folds, options, threads=1), options)
-    tree.save(files.join(folder, MODEL_FILE))
+    """Join all trained units to the model, one fold after the other, and write it to one file."""
+    data, options = shared.training.data(folder), shared.training.options()
+    folds, plans = hold_out(data, options), read_plans(folder)
+    forests = (
+        make_forest(data, plans, list(_read_units(folder, shared.chunks, fold)), options)
+        for fold in range(1, len(folds) + 1)
+    )
+    calibration = fit_calibration(data, forests, folds, threads=1) if plans else None
+    forest = make_forest(data, plans, list(_read_units(folder, shared.chunks, 0)), options)
+    LabelTree.of(replace(forest, calibration=calibration), options).save(files.join(folder, MODEL_FILE))
     entry = entry_of_file(folder, MODEL_FILE)
-    return Finished((entry,), ModelFacts(sum(len(weights[0].weights) for weights in found), entry.bytes))
+    return Finished((entry,), ModelFacts(len(forest.weights.weights), entry.bytes))
 
 
-def _read_units(folder: str, path: str, times: int) -> Iterator[tuple[UnitWeights, ...]]:
-    """The units of a file of `train_units`, each trained so many times."""
-    arrays = read_arrays(folder, path)
-    for number in range(len(arrays) // (times * len(UnitWeights._fields))):
-        yield tuple(
-            UnitWeights(*(arrays[f"{number}-{fold}-{name}"] for name in UnitWeights._fields)) for fold in range(times)
-        )
+def _read_units(folder: str, chunks: tuple[str, ...], fold: int) -> Iterator[UnitWeights]:
+    """The units of all chunks as they were trained without a fold."""
+    for chunk in chunks:
+        arrays = read_arrays(folder, _units_path(chunk, fold))
+        for number in range(len(arrays) // len(UnitWeights._fields)):
+            yield UnitWeights(*(arrays[f"{number}-{name}"] for name in UnitWeights._fields))
