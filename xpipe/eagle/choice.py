@@ -45,6 +45,7 @@ USUAL_RIDGE = RIDGES[START]
 SEARCH_LABELS = 100  # labels of the trial that ridges are compared by
 FEEDBACK = 2  # rounds that learn from calibrated posteriors; more change little, and groups count their own guesses
 USUAL_THRESHOLD = 0.5  # where nothing can be calibrated
+RECALL_ALIKE = 9.0  # how much recall counts beside precision where members are alike (F3): many own, chances are low
 TIE = 0.02  # two methods are equal when what they explain differs by less than this part
 FAR_MORE = 0.8  # the baseline wins where every splitting method explains less than this part of what it explains
 MANY_OWNERS = 0.25  # members are alike: at least this share of the (sample, label) pairs looks owned, ...
@@ -59,7 +60,7 @@ class Choice:
     method: str
     ridge: float
     calibration: tuple[float, ...]  # the fields of the last `Calibration`, or nothing
-    threshold: float  # on posteriors; chosen for the highest expected F1
+    threshold: float  # on posteriors; chosen for the highest expected F1, or F3 where members are alike
     most_members: int  # size of the largest groups that have no say in their own scores
     why: str = ""  # one sentence
     tried: dict[str, Any] = field(default_factory=dict)  # the figures behind the choice
@@ -170,7 +171,7 @@ def _choose_by_trials(
     held_out, likelihoods = _best_ridge(few, search, spectrum, options, likeness, threads)
     fitted = _attempt(X, trial, held_out.whitener, options, held_out.ridge, likeness, threads)
     best = _with_feedback(fitted, trial, likeness, threads)
-    judgement = _judge(best, trial, options.threshold, threads)
+    judgement = _judge(best, trial, options.threshold, threads, RECALL_ALIKE ** (1 - crowd.weight))
     tried: dict[str, Any] = {
         "ridge": {f"{ridge:g}": likelihood for ridge, likelihood in likelihoods.items()},
         "likeness": round(likeness, 4),
@@ -178,7 +179,8 @@ def _choose_by_trials(
     }
     method, why = "discriminative", f"ridge {best.ridge:g} predicts the labels of held-out groups best"
     if options.method == "auto":
-        found = _compare(few, search, held_out, judgement, options, mean, threads)
+        sure = _judge(best, trial, options.threshold, threads)
+        found = _compare(few, search, held_out, sure, options, mean, threads)
         tried["explained"] = {name: round(value, 5) for name, value in found.explained.items()}
         tried["owner_share"], tried["expected_gain"] = found.owner_share, found.expected_gain
         method, why = _pick(found, calibrated=bool(best.calibration))
@@ -251,11 +253,11 @@ def _with_feedback(first: RidgeTrial, trial: Trial, likeness: float, threads: in
     return best if best.calibration else first
 
 
-def _judge(best: RidgeTrial, trial: Trial, threshold: float | None, threads: int) -> Judgement:
-    """The pairs of the trial that look owned; choose the threshold unless it is given."""
+def _judge(best: RidgeTrial, trial: Trial, threshold: float | None, threads: int, recall: float = 1.0) -> Judgement:
+    """The pairs of the trial that look owned; choose the threshold unless it is given. recall: see `threshold_of`."""
     posterior = posteriors_of(best.fitted, trial.Y1, trial.Y2, best.calibration, threads)
     if threshold is None:
-        threshold = selection.threshold_of(posterior) if best.calibration else USUAL_THRESHOLD
+        threshold = selection.threshold_of(posterior, recall) if best.calibration else USUAL_THRESHOLD
     owned = (posterior > threshold) | best_pairs(best.fitted.score, trial.Y1, trial.Y2)
     return Judgement(posterior, threshold, owned)
 

@@ -187,9 +187,8 @@ def fit_posteriors(
     pairs = _pairs(allowed, Y1, Y2)
     if kinship is None:
         kinship = kinship_of(rows, pairs.members, most_members, threads)
-    schedule = Schedule(
-        rounds, np.float32(TOLERANCE), np.array(feedback, np.float64).reshape(-1, len(Calibration._fields))
-    )
+    calibrations = np.array(feedback, np.float64).reshape(-1, len(Calibration._fields))
+    schedule = Schedule(rounds, TOLERANCE, calibrations)
     first = np.zeros(0, np.float32) if start is None else start
     posterior, score = np.zeros(len(allowed.indices), np.float32), np.zeros(len(allowed.indices), np.float32)
     n_pairs = np.diff(allowed.indptr)

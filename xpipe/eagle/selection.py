@@ -74,10 +74,13 @@ def calibrate(forecast: Forecast, trial: Trial, likeness: float) -> tuple[Calibr
     return Calibration(float(offset), float(SLOPES[at]), float(per_group), frailty), -loss
 
 
-def threshold_of(chances: np.ndarray) -> float:
-    """The threshold for the highest expected F1, if the chances are right: pairs above it should be chosen."""
+def threshold_of(chances: np.ndarray, recall: float = 1.0) -> float:
+    """The threshold for the highest expected F1, if the chances are right: pairs above it should be chosen.
+
+    recall: how many times as much as precision it counts; F3 is 9.
+    """
     falling = np.sort(chances.astype(np.float64))[::-1]
-    expected = 2 * np.cumsum(falling) / (np.arange(1, len(falling) + 1) + falling.sum())
+    expected = np.cumsum(falling) / (np.arange(1, len(falling) + 1) + recall * falling.sum())
     return float(falling[np.argmax(expected)])
 
 
