@@ -14,17 +14,21 @@ from xpipe.errors import ConfigError, DataError
 from xpipe.grouping import random_groups, spread_labels
 
 
-def dense_posteriors(X, Y1, Y2, ridge, rounds, most_members=99):
-    """(posteriors, scores): the method written out, one regression without the group for each group of each label."""
-    X, Y1, Y2 = X.toarray().astype(np.float64), Y1.toarray() > 0, Y2.toarray() > 0
-    mean = X.mean(axis=0)
-    X = np.hstack([X - mean, np.ones((len(X), 1))])  # the intercept has no ridge; rows are about the mean of all rows
-    ridges = np.diag([ridge] * (X.shape[1] - 1) + [0])
+def dense_posteriors(X, Y1, Y2, ridge, rounds, most_members=99, feedback=()):
+    """(posteriors, scores): the method written out, one regression without the group for each group of each label.
 
-    def score_without(rows, left_out, targets):
-        """The scores of rows by a regression that has never seen the rows that are left out."""
-        kept = np.setdiff1d(np.arange(len(X)), left_out)
-        return X[rows] @ np.linalg.solve(X[kept].T @ X[kept] + ridges, X[kept].T @ targets[kept])
+    With feedback, the posteriors are those that the last scores were learned from.
+    """
+    Y1, Y2 = Y1.toarray() > 0, Y2.toarray() > 0
+    score_without = scorer_without(X, ridge)
+
+    def members_posteriors(scores, calibration, n_groups):
+        if calibration is None:
+            chance = np.clip(scores, FLOOR, CEILING)
+            return chance / (1 - np.prod(1 - chance))
+        offset, slope, per_group, frailty = calibration
+        hazards = np.exp(offset) * n_groups**per_group * np.maximum(scores, RULED_OUT) ** slope
+        return np.minimum(chance_of(hazards, frailty) / chance_of(hazards.sum(), frailty), 1)
 
     found, scores = np.zeros((Y2.shape[1], X.shape[0])), np.zeros((Y2.shape[1], X.shape[0]))
     for label in range(Y2.shape[1]):
@@ -32,18 +36,37 @@ def dense_posteriors(X, Y1, Y2, ridge, rounds, most_members=99):
         q = np.zeros(X.shape[0])
         for members in groups:
             q[members] = np.maximum(q[members], 1 / max(len(members), 1))
-        for _ in range(rounds):
+        steps = [*[None] * (rounds - 1), *feedback, "end"] if feedback else [None] * rounds
+        for calibration in steps:
             before, q, highest = q, np.zeros(X.shape[0]), np.full(X.shape[0], -np.inf)
             for members in groups:
                 if len(members) <= most_members:
                     s = score_without(members, members, before)
                 else:
                     s = np.array([score_without([member], [member], before)[0] for member in members])
-                chance = np.clip(s, FLOOR, CEILING)
                 highest[members] = np.maximum(highest[members], s)
-                q[members] = np.maximum(q[members], chance / (1 - np.prod(1 - chance)))
-        found[label], scores[label] = q, np.where(np.isfinite(highest), highest, 0)
+                if calibration != "end":
+                    q[members] = np.maximum(q[members], members_posteriors(s, calibration, len(groups)))
+        found[label] = before if feedback else q
+        scores[label] = np.where(np.isfinite(highest), highest, 0)
     return found, scores
+
+
+def scorer_without(X, ridge):
+    """A function that scores rows by a ridge regression which has never seen the rows that are left out."""
+    dense = X.toarray().astype(np.float64)
+    dense = np.hstack([dense - dense.mean(axis=0), np.ones((len(dense), 1))])  # the intercept has no ridge
+    ridges = np.diag([ridge] * (dense.shape[1] - 1) + [0])
+
+    def score(rows, left_out, targets):
+        kept = np.setdiff1d(np.arange(len(dense)), left_out)
+        return dense[rows] @ np.linalg.solve(dense[kept].T @ dense[kept] + ridges, dense[kept].T @ targets[kept])
+
+    return score
+
+
+def chance_of(hazard, frailty):
+    return 1 - ((1 + frailty * hazard) ** (-1 / frailty) if frailty else np.exp(-hazard))
 
 
 @pytest.mark.parametrize("most_members", [99, 3])
@@ -57,6 +80,21 @@ def test_posteriors_equal_the_dense_twin(rounds, most_members):
     np.testing.assert_allclose(posterior.toarray(), expected, atol=3e-3)
     np.testing.assert_allclose(score.toarray(), scores, atol=3e-3)
     assert (posterior.astype(bool) != sp.csr_matrix(spread_labels(Y1, Y2).T).astype(bool)).nnz == 0
+
+
+@pytest.mark.parametrize("n_calibrations", [1, 2])
+def test_calibrated_rounds_equal_the_dense_twin(n_calibrations):
+    X, Y = planted(n_samples=120, n_features=40)
+    Y1, Y2 = overlapping(Y)
+    rows, feedback = whitened(X, 40, 2.0), [(1.0, 1.5, -0.2, 0.0), (0.5, 1.25, 0.1, 0.7)][:n_calibrations]
+    told, score = fit_posteriors(rows, Y1, Y2, rounds=2, feedback=feedback, most_members=99, threads=2)
+    expected, scores = dense_posteriors(X, Y1, Y2, 2.0, 2, feedback=feedback)
+    np.testing.assert_allclose(told.toarray(), expected, atol=3e-3)
+    np.testing.assert_allclose(score.toarray(), scores, atol=3e-3)
+    first = fit_posteriors(rows, Y1, Y2, rounds=2, feedback=feedback[:-1], most_members=99)
+    start = calibrated_posteriors(first.score, Y1, Y2, feedback[-1])
+    resumed = fit_posteriors(rows, Y1, Y2, rounds=1, start=start, most_members=99)
+    np.testing.assert_allclose(resumed.score.toarray(), scores, atol=5e-3)
 
 
 @pytest.mark.parametrize("kept", [1, 5000])
@@ -144,13 +182,10 @@ def test_calibrated_posteriors_equal_a_plain_twin(frailty):
     dense, expected = np.maximum(score.toarray().astype(np.float64), RULED_OUT), np.zeros(score.shape)
     members, with_label = Y1.toarray() > 0, Y2.toarray() > 0
 
-    def chance(hazard):
-        return 1 - ((1 + frailty * hazard) ** (-1 / frailty) if frailty else np.exp(-hazard))
-
     for group, label in zip(*np.nonzero(with_label), strict=True):
         own = np.flatnonzero(members[:, group])
         hazards = np.exp(offset) * with_label[:, label].sum() ** per_group * dense[label, own] ** slope
-        posterior = np.minimum(chance(hazards) / chance(hazards.sum()), 1)
+        posterior = np.minimum(chance_of(hazards, frailty) / chance_of(hazards.sum(), frailty), 1)
         expected[label, own] = np.maximum(expected[label, own], posterior)
     lines = np.repeat(np.arange(len(expected)), np.diff(score.indptr))
     np.testing.assert_allclose(found, expected[lines, score.indices], rtol=1e-4)

@@ -58,6 +58,10 @@ def test_threshold_gives_the_highest_expected_f1():
     found = selection.threshold_of(chances)
     assert expected_f1(np.nextafter(found, 0)) == pytest.approx(max(expected_f1(c - 1e-12) for c in chances))
     assert found == pytest.approx(expected_f1(found) / 2, abs=0.01)  # a known property of the best threshold
+    found = selection.threshold_of(chances, recall=4.0)
+    chosen = chances > found
+    f2 = 5 * chances[chosen].sum() / (chosen.sum() + 4 * chances.sum())
+    assert found == pytest.approx(f2 / 5, abs=0.01)
 
 
 def test_climbing_finds_the_top():

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xpipe.eagle._posteriors_numba import CEILING, RULED_OUT, log_sum_of
+from xpipe.eagle._posteriors_numba import CEILING, RULED_OUT, log_sums_of
+from xpipe.eagle._rounds_numba import MOST_OWN
 from xpipe.eagle._whitened_numba import add_coordinates, add_rows, clear_rows
 from xpipe.ground.accelerate import jit
 
@@ -18,8 +19,8 @@ from xpipe.ground.accelerate import jit
 class ForecastSpace(NamedTuple):
     """Work space of one thread, float32; several labels lie side by side in lanes.
 
-    dense [n_features], leading [rank] and sums [n_features, lanes] are zero on entry and on exit. sum_coordinates
-    [rank, lanes] and scores [held-out samples, lanes] may hold anything.
+    dense [n_features], leading [rank], sums [n_features, lanes] and weight_of [n_samples] are zero on entry and on
+    exit. sum_coordinates [rank, lanes], scores and told [judged samples, lanes] may hold anything.
     """
 
     dense: np.ndarray
@@ -27,6 +28,8 @@ class ForecastSpace(NamedTuple):
     sums: np.ndarray
     sum_coordinates: np.ndarray
     scores: np.ndarray
+    told: np.ndarray
+    weight_of: np.ndarray
 
 
 @jit
@@ -64,12 +67,52 @@ def score_samples(samples, rows, space):
 
 
 @jit
-def forecast_labels(labels, owners, rows, held, space, powers, log_none, log_sums):
+def tell_lane(samples, weights, judged, space, lane):
+    """Put the weights of owners among the judged samples into a lane of space.told."""
+    for place in range(len(samples)):
+        space.weight_of[samples[place]] = weights[place]
+    for place in range(len(judged)):
+        space.told[place, lane] = space.weight_of[judged[place]]
+    for place in range(len(samples)):
+        space.weight_of[samples[place]] = 0
+
+
+@jit
+def leave_judged_out(held, rows, kinship, space):
+    """Correct space.scores: no group may have a say in its own scores.
+
+    Held-out groups take part in the regression as well, with posteriors of zero. As in the rounds, the scores s of the
+    members of a group become q + (I - H)^-1 (s - q); where the group is too large for that, only the sample itself is
+    left out.
+    """
+    scores, told = space.scores, space.told
+    for group in range(len(held.starts) - 1):
+        first, last = held.starts[group], held.starts[group + 1]
+        kin, size = kinship.starts[group], last - first
+        if kin < 0:
+            for place in range(first, last):
+                own = min(max(rows.influence[held.items[place]], np.float32(0)), np.float32(MOST_OWN))
+                for lane in range(scores.shape[1]):
+                    missing = scores[place, lane] - told[place, lane]
+                    scores[place, lane] = told[place, lane] + missing / (np.float32(1) - own)
+            continue
+        inside = scores[first:last] - told[first:last]
+        scores[first:last] = told[first:last]
+        for place in range(size):
+            found = scores[first + place]
+            for other in range(size):
+                share = kinship.values[kin + place * size + other]
+                for lane in range(scores.shape[1]):
+                    found[lane] += share * inside[other, lane]
+
+
+@jit
+def forecast_labels(labels, owners, rows, held, kinship, space, quarters, log_none, log_sums):
     """Forecast some labels for all held-out groups.
 
     owners: Triple, labels x samples, the weights of the owners. held: the samples of each held-out group.
-    log_none[i, j] = log of the chance that no sample of held-out group j has label i. log_sums[n, i, j] = log of
-    the sum of the scores of its samples to the power powers[n].
+    log_none[i, j] = log of the chance that no sample of held-out group j has label i. log_sums[i, j, n] = log of
+    the sum of the scores of its samples to the power quarters[n] / 4.
     """
     owner_starts, owner_samples, weights = owners
     lanes = space.sums.shape[1]
@@ -78,7 +121,9 @@ def forecast_labels(labels, owners, rows, held, space, powers, log_none, log_sum
         for lane in range(len(some)):
             inside = slice(owner_starts[some[lane]], owner_starts[some[lane] + 1])
             add_owners(owner_samples[inside], weights[inside], rows, space, lane)
+            tell_lane(owner_samples[inside], weights[inside], held.items, space, lane)
         score_samples(held.items, rows, space)
+        leave_judged_out(held, rows, kinship, space)
         for lane in range(len(some)):
             inside = slice(owner_starts[some[lane]], owner_starts[some[lane] + 1])
             clear_rows(owner_samples[inside], rows.sparse.indptr, rows.sparse.indices, space.sums)
@@ -88,5 +133,4 @@ def forecast_labels(labels, owners, rows, held, space, powers, log_none, log_sum
                 for place in range(len(scores)):
                     total += np.log1p(-min(max(scores[place], RULED_OUT), CEILING))
                 log_none[first + lane, group] = total
-                for number in range(len(powers)):
-                    log_sums[number, first + lane, group] = log_sum_of(scores, powers[number])
+                log_sums_of(scores, quarters, log_sums[first + lane, group])

@@ -62,12 +62,21 @@ def noisy_or(group_ends, members, scores, owned):
 
 
 @jit
-def log_sum_of(scores, power):
-    """The log of the sum of scores to a power."""
-    total = 0.0
+def log_sums_of(scores, quarters, log_sums):
+    """log_sums[n] = the log of the sum of scores to the power quarters[n] / 4, by products of their fourth roots."""
+    log_sums[:] = 0
     for place in range(len(scores)):
-        total += min(max(scores[place], RULED_OUT), SURE) ** power
-    return np.log(total)
+        root = np.sqrt(np.sqrt(np.float64(min(max(scores[place], RULED_OUT), SURE))))
+        for number in range(len(quarters)):
+            power, square, left = 1.0, root, quarters[number]
+            while left > 0:
+                if left & 1:
+                    power *= square
+                square *= square
+                left >>= 1
+            log_sums[number] += power
+    for number in range(len(quarters)):
+        log_sums[number] = np.log(log_sums[number])
 
 
 @jit
@@ -79,6 +88,40 @@ def log_chance(log_hazard, frailty):
     if frailty > 0:
         hazard = np.log1p(frailty * hazard) / frailty
     return np.log(-np.expm1(-hazard))
+
+
+@jit
+def calibrate_group(scores, start, slope, frailty, chances):
+    """chances[i] = chance of the hazard e^start scores[i]^slope / chance of the hazard of the whole group; float64."""
+    most = -np.inf
+    for place in range(len(scores)):
+        chances[place] = start + slope * np.log(min(max(scores[place], RULED_OUT), SURE))  # the log of the hazard
+        most = max(most, chances[place])
+    total = 0.0
+    for place in range(len(scores)):
+        total += np.exp(chances[place] - most)
+    some = log_chance(most + np.log(total), frailty)
+    for place in range(len(scores)):
+        chances[place] = np.exp(min(log_chance(chances[place], frailty) - some, 0.0))
+
+
+@jit
+def calibrate_label(group_ends, members, scores, calibration, owned):
+    """owned[i] = the calibrated posterior of sample i, in place of its noisy-or; the largest of its groups.
+
+    calibration: offset, slope, per_group, frailty.
+    """
+    first_hazard = calibration[0] + calibration[2] * np.log(len(group_ends))
+    owned[:] = 0
+    chances = np.empty(len(members), np.float64)
+    start = 0
+    for group in range(len(group_ends)):
+        stop = group_ends[group]
+        if stop > start:
+            calibrate_group(scores[start:stop], first_hazard, calibration[1], calibration[3], chances[start:stop])
+        for place in range(start, stop):
+            owned[members[place]] = max(owned[members[place]], np.float32(chances[place]))
+        start = stop
 
 
 @jit
@@ -97,19 +140,12 @@ def calibrate_pairs(labels, pairs, score, calibration, posterior):
         start = offset + per_group * np.log(n_groups)
         for at in range(label_starts[label], label_starts[label + 1]):
             members = group_samples[group_starts[label_groups[at]] : group_starts[label_groups[at] + 1]]
-            places, hazards = np.empty(len(members), np.int64), np.empty(len(members), np.float64)  # logs of hazards
-            most = -np.inf
+            places, chances = np.empty(len(members), np.int64), np.empty(len(members), np.float64)
             for place in range(len(members)):
                 places[place] = pair_starts[label] + np.searchsorted(samples, members[place])
-                hazards[place] = start + slope * np.log(min(max(score[places[place]], RULED_OUT), SURE))
-                most = max(most, hazards[place])
-            total = 0.0
+            calibrate_group(score[places], start, slope, frailty, chances)
             for place in range(len(members)):
-                total += np.exp(hazards[place] - most)
-            some = log_chance(most + np.log(total), frailty)
-            for place in range(len(members)):
-                chance = np.exp(min(log_chance(hazards[place], frailty) - some, 0.0))
-                posterior[places[place]] = max(posterior[places[place]], np.float32(chance))
+                posterior[places[place]] = max(posterior[places[place]], np.float32(chances[place]))
 
 
 @jit

@@ -1,7 +1,7 @@
 """Kernels of the rounds of the discriminative method: scores and noisy-or posteriors of one label after the other.
 
-Holds no calibration (`_posteriors_numba`) and no threads. Symbols: q = posterior that a sample owns the label, s = its
-score, H = what each row of a group adds to the score of each other row of the same group.
+Holds no form of a calibration (`_posteriors_numba`) and no threads. Symbols: q = posterior that a sample owns the
+label, s = its score, H = what each row of a group adds to the score of each other row of the same group.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xpipe.eagle._posteriors_numba import noisy_or
+from xpipe.eagle._posteriors_numba import calibrate_label, noisy_or
 from xpipe.eagle._whitened_numba import (
     add_coordinates,
     add_rows,
@@ -25,6 +25,7 @@ from xpipe.ground.accelerate import jit
 
 TILE_ROWS = 128  # rows whose coordinates lie side by side: enough for every lane, few enough for the cache
 MOST_OWN = 0.95  # of its own score that a row, or a direction of a group, adds: more would divide by nearly nothing
+LARGE_GROUP = 32  # members from which on products of coordinates are worth a call of BLAS
 UNTOLD = 5e-4  # a change of a posterior up to this is not added to the sums yet
 
 
@@ -51,6 +52,27 @@ class LabelGroups(NamedTuple):
     members: np.ndarray  # int64
 
 
+class OwnRows(NamedTuple):
+    """The sparse rows of one label: places or numbers of the rows, and where their entries lie."""
+
+    numbers: np.ndarray  # int32
+    indptr: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+
+
+class Schedule(NamedTuple):
+    """The rounds: how many with a noisy-or at most, then one for each calibration.
+
+    tolerance: a label is settled when no posterior moves by this much in a round with a noisy-or. calibrations: float64
+    [any, 4], the fields of a `Calibration` each.
+    """
+
+    rounds: int
+    tolerance: float
+    calibrations: np.ndarray
+
+
 class RoundSpace(NamedTuple):
     """Work space of one thread.
 
@@ -69,7 +91,10 @@ class RoundSpace(NamedTuple):
 
 @jit
 def measure_kinship(groups, members, rows, dense, kinship):
-    """Fill H of some groups. dense: float32 [n_features], zero on entry and on exit."""
+    """Fill H of some groups; of groups from LARGE_GROUP on without the products of coordinates, which BLAS adds.
+
+    dense: float32 [n_features], zero on entry and on exit.
+    """
     indptr, indices, values = rows.sparse
     group_starts, group_samples = members
     for group in groups:
@@ -77,7 +102,8 @@ def measure_kinship(groups, members, rows, dense, kinship):
             continue
         samples = group_samples[group_starts[group] : group_starts[group + 1]]
         size, rank = len(samples), rows.coordinates.shape[1]
-        tile = np.empty((rank, size), np.float32)
+        small = size < LARGE_GROUP
+        tile = np.empty((rank if small else 0, size), np.float32)
         transpose_rows(rows.coordinates, samples, tile)
         for one in range(size):
             row = samples[one]
@@ -85,7 +111,8 @@ def measure_kinship(groups, members, rows, dense, kinship):
             for entry in range(indptr[row], indptr[row + 1]):
                 dense[indices[entry]] = values[entry]
             score_rows(samples, indptr, indices, values, dense, found)
-            subtract_leading(tile, rows.coordinates[row], found)
+            if small:
+                subtract_leading(tile, rows.coordinates[row], found)
             for entry in range(indptr[row], indptr[row + 1]):
                 dense[indices[entry]] = 0
 
@@ -145,10 +172,11 @@ def gather_groups(label, pairs, samples, position, owned):
 
 
 @jit
-def fit_labels(labels, pairs, rows, kinship, rounds, tolerance, space, posterior, score):
+def fit_labels(labels, pairs, rows, kinship, schedule, space, start, posterior, score):
     """Alternate scores and posteriors for some labels; fills posterior and score at the pairs of these labels.
 
-    A sample of several groups takes its largest posterior and its largest score.
+    start: the posteriors to start from, one per pair; where it is empty, members of a group share a label evenly. A
+    sample of several groups takes its largest posterior and its largest score.
     """
     pair_starts, pair_samples = pairs.samples
     for label in labels:
@@ -158,51 +186,71 @@ def fit_labels(labels, pairs, rows, kinship, rounds, tolerance, space, posterior
         samples = pair_samples[first:last]
         owned, scores = posterior[first:last], score[first:last]
         groups = gather_groups(label, pairs, samples, space.position, owned)
+        if len(start) > 0:
+            owned[:] = start[first:last]
         outside = np.empty(len(groups.members), np.float32)
-        fit_label(samples, groups, rows, kinship, rounds, tolerance, space, owned, scores, outside)
+        fit_label(samples, groups, rows, kinship, schedule, space, owned, scores, outside)
         scores[:] = -np.inf
         for place in range(len(groups.members)):
             scores[groups.members[place]] = max(scores[groups.members[place]], outside[place])
 
 
 @jit
-def fit_label(samples, groups, rows, kinship, rounds, tolerance, space, owned, scores, outside):
+def fit_label(samples, groups, rows, kinship, schedule, space, owned, scores, outside):
     """The rounds of one label, which start from the posteriors in `owned`; outside = the last scores of all members."""
+    own, n_tiles, kept = gather_own(samples, rows, space)
+    told, news = np.zeros(len(samples), np.float32), np.empty(len(samples), np.float32)
+    before = np.empty(len(samples), np.float32)
+    for _ in range(schedule.rounds):
+        before[:] = owned
+        list_news(owned, told, news)
+        score_label(samples, own, n_tiles, kept, news, rows, space, scores)
+        leave_groups_out(groups, samples, kinship, rows.influence, told, scores, outside)
+        noisy_or(groups.ends, groups.members, outside, owned)
+        if largest_change(before, owned) < schedule.tolerance:
+            break
+    for number in range(len(schedule.calibrations)):
+        calibrate_label(groups.ends, groups.members, outside, schedule.calibrations[number], owned)
+        list_news(owned, told, news)
+        score_label(samples, own, n_tiles, kept, news, rows, space, scores)
+        leave_groups_out(groups, samples, kinship, rows.influence, told, scores, outside)
+    clear_rows(own.numbers, own.indptr, own.indices, space.dense)
+    space.leading[:] = 0
+
+
+@jit
+def gather_own(samples, rows, space):
+    """(the sparse rows of a label, its number of tiles, whether its tiles are kept), as far as there is room."""
     indptr, indices, values = rows.sparse
-    dense, leading, tiles = space.dense, space.leading, space.tiles
     n_tiles = -(-len(samples) // TILE_ROWS)
-    kept = n_tiles <= len(tiles)  # otherwise tiles are made anew in every round
+    kept = n_tiles <= len(space.tiles)  # otherwise tiles are made anew in every round
     if kept:
         for number in range(n_tiles):
-            transpose_rows(rows.coordinates, samples[number * TILE_ROWS : (number + 1) * TILE_ROWS], tiles[number])
+            inside = samples[number * TILE_ROWS : (number + 1) * TILE_ROWS]
+            transpose_rows(rows.coordinates, inside, space.tiles[number])
     n_entries = 0
     for place in range(len(samples)):
         n_entries += indptr[samples[place] + 1] - indptr[samples[place]]
-    own, own_indptr, own_indices, own_values = samples, indptr, indices, values
+    own = OwnRows(samples, indptr, indices, values)
     if n_entries <= len(space.own_indices):
-        own, own_indptr = np.arange(len(samples)).astype(np.int32), np.empty(len(samples) + 1, np.int64)
-        own_indices, own_values = space.own_indices, space.own_values
+        own_indptr = np.empty(len(samples) + 1, np.int64)
         copy_rows(samples, rows.sparse, own_indptr, space.own_indices, space.own_values)
-    told, news = np.zeros(len(samples), np.float32), np.empty(len(samples), np.float32)
-    before = np.empty(len(samples), np.float32)
-    for _ in range(rounds):
-        before[:] = owned
-        list_news(owned, told, news)
-        add_rows(own, news, own_indptr, own_indices, own_values, dense)
-        add_coordinates(samples, news, rows.coordinates, leading)
-        score_rows(own, own_indptr, own_indices, own_values, dense, scores)
-        for number in range(n_tiles):
-            inside = slice(number * TILE_ROWS, (number + 1) * TILE_ROWS)
-            tile = tiles[number if kept else 0]
-            if not kept:
-                transpose_rows(rows.coordinates, samples[inside], tile)
-            subtract_leading(tile, leading, scores[inside])
-        leave_groups_out(groups, samples, kinship, rows.influence, told, scores, outside)
-        noisy_or(groups.ends, groups.members, outside, owned)
-        if largest_change(before, owned) < tolerance:
-            break
-    clear_rows(own, own_indptr, own_indices, dense)
-    leading[:] = 0
+        own = OwnRows(np.arange(len(samples)).astype(np.int32), own_indptr, space.own_indices, space.own_values)
+    return own, n_tiles, kept
+
+
+@jit
+def score_label(samples, own, n_tiles, kept, news, rows, space, scores):
+    """Add the changes of posteriors to the sums, and score all rows of the label."""
+    add_rows(own.numbers, news, own.indptr, own.indices, own.values, space.dense)
+    add_coordinates(samples, news, rows.coordinates, space.leading)
+    score_rows(own.numbers, own.indptr, own.indices, own.values, space.dense, scores)
+    for number in range(n_tiles):
+        inside = slice(number * TILE_ROWS, (number + 1) * TILE_ROWS)
+        tile = space.tiles[number if kept else 0]
+        if not kept:
+            transpose_rows(rows.coordinates, samples[inside], tile)
+        subtract_leading(tile, space.leading, scores[inside])
 
 
 @jit

@@ -6,22 +6,31 @@ Holds no assignment. Only labels of groups are used, never a label of a sample (
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle import selection
+from xpipe.eagle._rounds_numba import Kinship
 from xpipe.eagle._whitened_numba import Whitened
 from xpipe.eagle.assignment import embed_and_assign
 from xpipe.eagle.chances import Crowd, crowd_of
-from xpipe.eagle.discriminative import Fitted, best_pairs, fit_posteriors, keep_pairs, posteriors_of
+from xpipe.eagle.discriminative import (
+    Fitted,
+    best_pairs,
+    calibrated_posteriors,
+    fit_posteriors,
+    keep_pairs,
+    kinship_of_groups,
+    posteriors_of,
+)
 from xpipe.eagle.numbering import renumbered
 from xpipe.eagle.options import ImputeOptions, usual_rank
 from xpipe.eagle.reliability import reliability_of
 from xpipe.eagle.spectrum import Spectrum, leading_directions, sampled_rows
-from xpipe.eagle.trial import Forecast, Trial, forecast, set_aside
+from xpipe.eagle.trial import Forecast, Trial, forecast, judged_kinship, set_aside, take_part
 from xpipe.eagle.trust import TrialQuality, places_of, trial_quality
 from xpipe.eagle.whitening import Whitener, empty_whitener, whiten, whitener_of
 from xpipe.ground.library_threads import one_thread_each
@@ -33,7 +42,10 @@ from xpipe.grouping.groups import spread_labels
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)  # in units of the rows' mean squared length
 START = 2  # the place in RIDGES where the search starts
 USUAL_RIDGE = RIDGES[START]
+SEARCH_LABELS = 100  # labels of the trial that ridges are compared by
+FEEDBACK = 2  # rounds that learn from calibrated posteriors; more change little, and groups count their own guesses
 USUAL_THRESHOLD = 0.5  # where nothing can be calibrated
+RECALL_ALIKE = 9.0  # how much recall counts beside precision where members are alike (F3): many own, chances are low
 TIE = 0.02  # two methods are equal when what they explain differs by less than this part
 FAR_MORE = 0.8  # the baseline wins where every splitting method explains less than this part of what it explains
 MANY_OWNERS = 0.25  # members are alike: at least this share of the (sample, label) pairs looks owned, ...
@@ -47,13 +59,14 @@ class Choice:
 
     method: str
     ridge: float
-    calibration: tuple[float, ...]  # the fields of a `Calibration`, or nothing
-    threshold: float  # on posteriors; chosen for the highest expected F1
+    calibration: tuple[float, ...]  # the fields of the last `Calibration`, or nothing
+    threshold: float  # on posteriors; chosen for the highest expected F1, or F3 where members are alike
     most_members: int  # size of the largest groups that have no say in their own scores
     why: str = ""  # one sentence
     tried: dict[str, Any] = field(default_factory=dict)  # the figures behind the choice
     crowd: Crowd | None = None  # all groups by size
     trust: TrialQuality | None = None  # how good the owners of the method look in the trial
+    feedback: tuple[tuple[float, ...], ...] = ()  # the calibrations of the rounds before the last
 
 
 @dataclass(frozen=True)
@@ -64,9 +77,12 @@ class RidgeTrial:
     likelihood: float
     whitener: Whitener
     rows: Whitened
+    own: Kinship  # of the groups that take part
+    judged: Kinship  # of the groups that are held out or judged
     fitted: Fitted
     forecast: Forecast
     calibration: tuple[float, ...]  # the fields of a `Calibration`, or nothing
+    feedback: tuple[tuple[float, ...], ...] = ()  # the calibrations of the rounds before
 
 
 @dataclass(frozen=True)
@@ -114,10 +130,13 @@ def choose(
         if not spectrum.mean_square or not Y2.nnz:
             return _nothing_to_choose_by(spectrum, has_labels=bool(Y2.nnz))
         trial = set_aside(Y1, Y2, options.seed)
-        needed = trial.samples()
-        return choose_by_trial(
-            take_rows(needed), trial.of_samples(needed), spectrum, options, likeness=likeness, mean=mean,
-            crowd=crowd_of(Y1, likeness), judged=judged, threads=threads,
+        if not len(trial.labels) or not trial.held_labels.any():
+            return _without_trial(spectrum, options, trial.most_members)
+        whole, search = take_part(Y1, Y2, trial.labels, options.seed), trial.of_labels(SEARCH_LABELS)
+        needed = np.union1d(whole.samples(), search.samples())
+        return _choose_by_trials(
+            take_rows(needed), search.of_samples(needed), whole.of_samples(needed), spectrum, options,
+            likeness=likeness, mean=mean, crowd=crowd_of(Y1, likeness), judged=judged, threads=threads,
         )  # fmt: skip
 
 
@@ -128,27 +147,31 @@ def _nothing_to_choose_by(spectrum: Spectrum, has_labels: bool) -> tuple[Choice,
     return choice, empty_whitener(len(spectrum.diagonal))
 
 
-def choose_by_trial(
+def _choose_by_trials(
     X: sp.csr_matrix,
+    search: Trial,
     trial: Trial,
     spectrum: Spectrum,
     options: ImputeOptions,
     *,
-    likeness: float = 0.0,
-    mean: np.ndarray | None = None,
-    crowd: Crowd | None = None,
-    judged: str | None = None,
-    threads: int = 1,
+    likeness: float,
+    mean: np.ndarray | None,
+    crowd: Crowd,
+    judged: str | None,
+    threads: int,
 ) -> tuple[Choice, Whitener]:
-    """Make all choices by a trial.
+    """Make all choices by two trials.
 
-    X: the rows of its samples; likeness: of members of groups; mean: of all rows; crowd: all groups by size; judged: as
-    in `choose`.
+    X: the rows of their samples. search: groups are held out; ridges and methods are compared by it. trial: all groups
+    take part; calibrations and what owners are worth come from it, because scores are those of the assignment itself.
+    likeness: of members of groups; mean: of all rows; crowd: all groups by size; judged: as in `choose`.
     """
-    if not len(trial.labels) or not trial.held_labels.any():
-        return _without_trial(spectrum, options, trial.most_members)
-    best, likelihoods = _best_ridge(X, trial, spectrum, options, likeness, threads)
-    judgement = _judge(best, trial, options.threshold, threads)
+    needed = search.samples()
+    few, search = sp.csr_matrix(X[needed]), search.of_samples(needed)
+    held_out, likelihoods = _best_ridge(few, search, spectrum, options, likeness, threads)
+    fitted = _attempt(X, trial, held_out.whitener, options, held_out.ridge, likeness, threads)
+    best = _with_feedback(fitted, trial, likeness, threads)
+    judgement = _judge(best, trial, options.threshold, threads, RECALL_ALIKE ** (1 - crowd.weight))
     tried: dict[str, Any] = {
         "ridge": {f"{ridge:g}": likelihood for ridge, likelihood in likelihoods.items()},
         "likeness": round(likeness, 4),
@@ -156,7 +179,8 @@ def choose_by_trial(
     }
     method, why = "discriminative", f"ridge {best.ridge:g} predicts the labels of held-out groups best"
     if options.method == "auto":
-        found = _compare(X, trial, best, judgement, options, mean, threads)
+        sure = _judge(best, trial, options.threshold, threads)
+        found = _compare(few, search, held_out, sure, options, mean, threads)
         tried["explained"] = {name: round(value, 5) for name, value in found.explained.items()}
         tried["owner_share"], tried["expected_gain"] = found.owner_share, found.expected_gain
         method, why = _pick(found, calibrated=bool(best.calibration))
@@ -164,11 +188,11 @@ def choose_by_trial(
     if (judged or method) != "discriminative":
         found_by_it = _owners_by(judged or method, X, trial, options, mean, threads)
         owned, scores = places_of(best.fitted.score, found_by_it), found_by_it.data
-    crowd = crowd or crowd_of(trial.Y1, likeness)
     trust = trial_quality(best.fitted, best.forecast, trial, best.calibration, crowd, owned, threads, scores)
     choice = Choice(
-        method, best.ridge, best.calibration, judgement.threshold, trial.most_members, why, tried, crowd, trust
-    )
+        method, best.ridge, best.calibration, judgement.threshold, trial.most_members, why, tried, crowd, trust,
+        best.feedback,
+    )  # fmt: skip
     return choice, best.whitener
 
 
@@ -186,24 +210,54 @@ def _best_ridge(
     """(The ridge under which the labels of held-out groups are most likely, the likelihood of every ridge tried)."""
 
     def attempt(ridge: float) -> RidgeTrial:
-        whitener = whitener_of(spectrum, ridge)
-        rows = whiten(X, whitener, threads)
-        fitted = fit_posteriors(
-            rows, trial.Y1, trial.Y2, rounds=options.rounds, most_members=trial.most_members, threads=threads
-        )
-        found = forecast(rows, trial, fitted.noisy_or, threads, selection.SLOPES)
-        calibration, likelihood = selection.calibrate(found, trial, likeness)
-        return RidgeTrial(ridge, likelihood, whitener, rows, fitted, found, tuple(calibration or ()))
+        return _attempt(X, trial, whitener_of(spectrum, ridge), options, ridge, likeness, threads)
 
     grid, start = (RIDGES, START) if options.ridge is None else ((options.ridge,), 0)
     return selection.climb(grid, start, attempt)
 
 
-def _judge(best: RidgeTrial, trial: Trial, threshold: float | None, threads: int) -> Judgement:
-    """The pairs of the trial that look owned; choose the threshold unless it is given."""
+def _attempt(
+    X: sp.csr_matrix,
+    trial: Trial,
+    whitener: Whitener,
+    options: ImputeOptions,
+    ridge: float,
+    likeness: float,
+    threads: int,
+) -> RidgeTrial:
+    """What a ridge leads to in a trial, without feedback."""
+    rows = whiten(X, whitener, threads)
+    own = kinship_of_groups(rows, trial.Y1, trial.most_members, threads)
+    judged = judged_kinship(rows, trial, threads)
+    fitted = fit_posteriors(rows, trial.Y1, trial.Y2, rounds=options.rounds, kinship=own, threads=threads)
+    found = forecast(rows, trial, fitted.posterior, threads, selection.SLOPES, judged)
+    calibration, likelihood = selection.calibrate(found, trial, likeness)
+    return RidgeTrial(ridge, likelihood, whitener, rows, own, judged, fitted, found, tuple(calibration or ()))
+
+
+def _with_feedback(first: RidgeTrial, trial: Trial, likeness: float, threads: int) -> RidgeTrial:
+    """The same after rounds that learn from calibrated posteriors. Where scores tell nothing, there are none."""
+    best = first
+    for _ in range(FEEDBACK):
+        if not best.calibration:
+            return first
+        start = calibrated_posteriors(best.fitted.score, trial.Y1, trial.Y2, best.calibration, threads)
+        fitted = fit_posteriors(best.rows, trial.Y1, trial.Y2, rounds=1, start=start, kinship=best.own, threads=threads)
+        told = sp.csr_matrix((start, fitted.score.indices, fitted.score.indptr), shape=fitted.score.shape)
+        found = forecast(best.rows, trial, told, threads, selection.SLOPES, best.judged)
+        calibration, _ = selection.calibrate(found, trial, likeness)
+        best = replace(
+            best, fitted=Fitted(told, fitted.score), forecast=found, calibration=tuple(calibration or ()),
+            feedback=(*best.feedback, best.calibration),
+        )  # fmt: skip
+    return best if best.calibration else first
+
+
+def _judge(best: RidgeTrial, trial: Trial, threshold: float | None, threads: int, recall: float = 1.0) -> Judgement:
+    """The pairs of the trial that look owned; choose the threshold unless it is given. recall: see `threshold_of`."""
     posterior = posteriors_of(best.fitted, trial.Y1, trial.Y2, best.calibration, threads)
     if threshold is None:
-        threshold = selection.threshold_of(posterior) if best.calibration else USUAL_THRESHOLD
+        threshold = selection.threshold_of(posterior, recall) if best.calibration else USUAL_THRESHOLD
     owned = (posterior > threshold) | best_pairs(best.fitted.score, trial.Y1, trial.Y2)
     return Judgement(posterior, threshold, owned)
 
@@ -217,14 +271,18 @@ def _compare(
     mean: np.ndarray | None,
     threads: int,
 ) -> Comparison:
-    """How much the owners of each method explain about the labels of held-out groups."""
+    """How much the owners of each method explain about the labels of held-out groups.
+
+    trial, best: with held-out groups; judgement: of the trial in which all groups take part.
+    """
 
     def explained_by(owners: sp.csr_matrix) -> float:
-        return selection.explained(forecast(best.rows, trial, owners, threads), trial)
+        return selection.explained(forecast(best.rows, trial, owners, threads, kinship=best.judged), trial)
 
+    owned = _judge(best, trial, options.threshold, threads).owned
     explained = {
         "discriminative": max(
-            selection.explained(best.forecast, trial), explained_by(keep_pairs(best.fitted.noisy_or, judgement.owned))
+            selection.explained(best.forecast, trial), explained_by(keep_pairs(best.fitted.posterior, owned))
         )
     }
     for name in ("baseline", *EMBEDDINGS):

@@ -7,8 +7,9 @@ of owning it:
     s = q + (I - H)^-1 (s - q)                    a group has no say in its own scores: other groups must have one
     q_i = s_i / (1 - prod_group (1 - s_i'))       noisy-or: some member of the group owns the label
 
-The noisy-or takes scores for chances and members for independent. So after the last round a `Calibration` turns scores
-into chances; it knows how often held-out groups have a label. h_i is the hazard of a member:
+The noisy-or takes scores for chances and members for independent. So some more rounds take calibrated chances in place
+of the noisy-or. A `Calibration` knows how often held-out groups have a label; every round has its own, and the last one
+gives the posteriors. h_i is the hazard of a member:
 
     h_i        = e^offset n_groups^per_group s_i^slope
     chance(h)  = 1 - (1 + frailty h)^(-1 / frailty)
@@ -33,7 +34,7 @@ import scipy.sparse as sp
 
 from xpipe.eagle import _posteriors_numba, _rounds_numba
 from xpipe.eagle._posteriors_numba import Calibration, Pairs
-from xpipe.eagle._rounds_numba import TILE_ROWS, Kinship, RoundSpace
+from xpipe.eagle._rounds_numba import LARGE_GROUP, TILE_ROWS, Kinship, RoundSpace, Schedule
 from xpipe.eagle._rows_numba import Lists
 from xpipe.eagle._whitened_numba import Whitened
 from xpipe.eagle.chances import Crowd, label_shifts, shifted
@@ -55,9 +56,12 @@ PARTS_PER_THREAD = 4
 
 
 class Fitted(NamedTuple):
-    """What the rounds found for every pair that a group allows; both labels x samples with the same pattern."""
+    """What the rounds found for every pair that a group allows; both labels x samples with the same pattern.
 
-    noisy_or: sp.csr_matrix
+    posterior: the noisy-or of the scores; after calibrated rounds, the chances that the scores were learned from.
+    """
+
+    posterior: sp.csr_matrix
     score: sp.csr_matrix
 
 
@@ -86,6 +90,7 @@ def find_owners(
     Y2: sp.csr_matrix,
     *,
     calibration: Sequence[float] = (),
+    feedback: Sequence[Sequence[float]] = (),
     crowd: Crowd | None = None,
     owners: str = ImputeOptions.owners,
     threshold: float = 0.5,
@@ -97,9 +102,10 @@ def find_owners(
 
     The best sample of every group owns the label, so that no threshold leaves a label without an owner. Of equal
     samples the one with the lowest number is the best. The numbers of groups, and empty groups, change nothing.
+    feedback: the calibrations of the rounds before the last; calibration: the one that gives the posteriors.
     """
     Y1, Y2 = with_samples(Y1, Y2)
-    fitted = fit_posteriors(rows, Y1, Y2, rounds=rounds, most_members=most_members, threads=threads)
+    fitted = fit_posteriors(rows, Y1, Y2, rounds=rounds, feedback=feedback, most_members=most_members, threads=threads)
     posterior = posteriors_of(fitted, Y1, Y2, calibration, threads)
     kept = best_pairs(fitted.score, Y1, Y2)
     if owners == "posterior":
@@ -124,7 +130,7 @@ def posteriors_of(
 ) -> np.ndarray:
     """The posterior of every pair, float32: calibrated, or the noisy-or where there is no calibration."""
     if not len(calibration):
-        noisy_or: np.ndarray = fitted.noisy_or.data
+        noisy_or: np.ndarray = fitted.posterior.data
         return noisy_or
     return calibrated_posteriors(fitted.score, Y1, Y2, calibration, threads)
 
@@ -163,18 +169,27 @@ def fit_posteriors(
     Y2: sp.csr_matrix,
     *,
     rounds: int = ImputeOptions.rounds,
+    feedback: Sequence[Sequence[float]] = (),
+    start: np.ndarray | None = None,
+    kinship: Kinship | None = None,
     most_members: int | None = None,
     threads: int | None = None,
 ) -> Fitted:
-    """Noisy-or posteriors and scores, labels x samples, of every pair that a group allows.
+    """Posteriors and scores, labels x samples, of every pair that a group allows.
 
+    rounds: with a noisy-or, at most; then one for each calibration of `feedback`. start: the posteriors to start from.
+    kinship: of the groups, where it is known already.
     most_members: the size of the largest groups that have no say in their own scores; by default as many as fit into
     the memory.
     """
     threads = threads or usable_cores()
     allowed = to_triple(sp.csr_matrix(spread_labels(Y1, Y2).T))
     pairs = _pairs(allowed, Y1, Y2)
-    kinship = _kinship(rows, pairs.members, most_members, threads)
+    if kinship is None:
+        kinship = kinship_of(rows, pairs.members, most_members, threads)
+    calibrations = np.array(feedback, np.float64).reshape(-1, len(Calibration._fields))
+    schedule = Schedule(rounds, TOLERANCE, calibrations)
+    first = np.zeros(0, np.float32) if start is None else start
     posterior, score = np.zeros(len(allowed.indices), np.float32), np.zeros(len(allowed.indices), np.float32)
     n_pairs = np.diff(allowed.indptr)
     queue = np.argsort(-n_pairs, kind="stable")  # the heaviest labels come first
@@ -184,9 +199,7 @@ def fit_posteriors(
 
     def work(part: slice) -> None:
         with lent(spare) as space:
-            _rounds_numba.fit_labels(
-                queue[part], pairs, rows, kinship, rounds, np.float32(TOLERANCE), space, posterior, score
-            )
+            _rounds_numba.fit_labels(queue[part], pairs, rows, kinship, schedule, space, first, posterior, score)
 
     _in_threads(work, threads)
     n_samples = Y1.shape[0]
@@ -195,7 +208,12 @@ def fit_posteriors(
     )
 
 
-def _kinship(rows: Whitened, members: Lists, most_members: int | None, threads: int) -> Kinship:
+def kinship_of_groups(rows: Whitened, Y1: sp.csr_matrix, most_members: int | None, threads: int) -> Kinship:
+    """What leaves the groups of a membership out of their own scores."""
+    return kinship_of(rows, columns_of(Y1), most_members, threads)
+
+
+def kinship_of(rows: Whitened, members: Lists, most_members: int | None, threads: int) -> Kinship:
     """What leaves groups of up to `most_members` out of their own scores."""
     sizes = np.diff(members.starts)
     most_members = largest_kinship(sizes) if most_members is None else most_members
@@ -207,6 +225,9 @@ def _kinship(rows: Whitened, members: Lists, most_members: int | None, threads: 
     def work(part: slice) -> None:
         dense = np.zeros(rows.n_features, np.float32)
         _rounds_numba.measure_kinship(groups[part], members, rows, dense, kinship)
+        for group in groups[part][(starts[part] >= 0) & (sizes[part] >= LARGE_GROUP)].tolist():
+            along = rows.coordinates[members.items[members.starts[group] : members.starts[group + 1]]]
+            kinship.values[starts[group] : starts[group] + sizes[group] ** 2] -= (along @ along.T).ravel()
         for size in np.unique(sizes[part][(starts[part] >= 0) & (sizes[part] > 0)]).tolist():
             same = starts[part][(sizes[part] == size) & (starts[part] >= 0)]
             for some in np.array_split(same, -(-len(same) * size**2 // LEFT_OUT_AT_ONCE)):

@@ -75,7 +75,7 @@ class ImputeOptions:
     owners: Owners = "posterior"
     ridge: float | None = None
     threshold: float | None = None
-    rounds: int = 10
+    rounds: int = 6
     rank: int | None = None
     seed: int = 0
 

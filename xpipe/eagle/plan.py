@@ -175,6 +175,7 @@ def _discriminative(decision: Decision, features: FeatureRows, chunk: Chunk, thr
     assert whitener is not None
     rows = whiten(features.take(chunk.samples, scaled=True), whitener, threads)  # the plain rows are freed here
     return find_owners(
-        rows, chunk.Y1, chunk.Y2, calibration=choice.calibration, crowd=choice.crowd, owners=options.owners,
-        threshold=choice.threshold, rounds=options.rounds, most_members=choice.most_members, threads=threads,
+        rows, chunk.Y1, chunk.Y2, calibration=choice.calibration, feedback=choice.feedback, crowd=choice.crowd,
+        owners=options.owners, threshold=choice.threshold, rounds=options.rounds, most_members=choice.most_members,
+        threads=threads,
     )  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from xpipe.eagle.regression import fit_hazards, logistic_loss
 from xpipe.eagle.trial import Forecast, Trial
 
 SLOPES = np.array([0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0])  # powers of scores that hazards may grow with
+USUAL_SLOPE = 4  # the place in SLOPES where the search starts
 MOST_FRAILTY = 10.0  # members share nearly all that they own
 LEAST_GAIN = 1e-4  # part of the loss by which scores must lower it, or they tell nothing
 NOBODY = -1e-12  # a forecast of log_none above this counts as this: its logarithm stays finite
@@ -57,18 +59,28 @@ def calibrate(forecast: Forecast, trial: Trial, likeness: float) -> tuple[Calibr
     n_groups = (np.log(np.maximum(trial.n_groups, 1))[:, None] * np.ones(trial.held_labels.shape[1])).ravel()
     inputs = np.stack([np.ones(truth.size), n_groups])
     _, nothing = fit_hazards(inputs, truth, np.zeros(truth.size), frailty)
-    best, lowest = None, (1 - LEAST_GAIN) * nothing
-    for number, slope in enumerate(SLOPES.tolist()):
-        (offset, per_group), loss = fit_hazards(inputs, truth, forecast.log_sums[number].ravel(), frailty)
-        if loss < lowest:
-            best, lowest = Calibration(float(offset), slope, float(per_group), frailty), loss
-    return best, -lowest
+
+    @cache
+    def fit(number: int) -> tuple[np.ndarray, float]:
+        return fit_hazards(inputs, truth, forecast.log_sums[number].ravel(), frailty)
+
+    at = USUAL_SLOPE
+    for direction in (1, -1):  # the loss has one valley: walk downhill
+        while 0 <= at + direction < len(SLOPES) and fit(at + direction)[1] < fit(at)[1]:
+            at += direction
+    (offset, per_group), loss = fit(at)
+    if not loss < (1 - LEAST_GAIN) * nothing:
+        return None, -(1 - LEAST_GAIN) * nothing
+    return Calibration(float(offset), float(SLOPES[at]), float(per_group), frailty), -loss
 
 
-def threshold_of(chances: np.ndarray) -> float:
-    """The threshold for the highest expected F1, if the chances are right: pairs above it should be chosen."""
+def threshold_of(chances: np.ndarray, recall: float = 1.0) -> float:
+    """The threshold for the highest expected F1, if the chances are right: pairs above it should be chosen.
+
+    recall: how many times as much as precision it counts; F3 is 9.
+    """
     falling = np.sort(chances.astype(np.float64))[::-1]
-    expected = 2 * np.cumsum(falling) / (np.arange(1, len(falling) + 1) + falling.sum())
+    expected = np.cumsum(falling) / (np.arange(1, len(falling) + 1) + recall * falling.sum())
     return float(falling[np.argmax(expected)])
 
 

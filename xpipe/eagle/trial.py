@@ -12,9 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle import _forecast_numba as kernels
+from xpipe.eagle._rounds_numba import Kinship
 from xpipe.eagle._rows_numba import Lists
 from xpipe.eagle._whitened_numba import Whitened
-from xpipe.eagle.discriminative import largest_kinship
+from xpipe.eagle.discriminative import kinship_of, largest_kinship
 from xpipe.ground.machine import usable_cores
 from xpipe.ground.seeding import permutation
 from xpipe.ground.sparse import to_triple
@@ -48,6 +49,22 @@ class Trial:
             self, Y1=sp.csr_matrix(self.Y1[samples]), held_members=sp.csr_matrix(self.held_members[:, samples])
         )
 
+    def of_labels(self, most: int) -> Trial:
+        """The same trial with at most about `most` of its labels, taken evenly."""
+        places = np.arange(0, len(self.labels), max(1, len(self.labels) // most))
+        wanted = np.zeros(self.Y2.shape[1], dtype=np.float32)
+        wanted[self.labels[places]] = 1
+        fewer = sp.csr_matrix(self.Y2 @ sp.diags(wanted))
+        fewer.eliminate_zeros()
+        return replace(
+            self,
+            labels=self.labels[places],
+            Y2=fewer,
+            held_labels=self.held_labels[places],
+            rates=self.rates[places],
+            n_groups=self.n_groups[places],
+        )
+
     def samples(self) -> np.ndarray:
         """The samples that the trial needs, ascending."""
         groups = np.flatnonzero(self.Y2.getnnz(axis=1))
@@ -66,7 +83,7 @@ class Forecast:
 def set_aside(Y1: sp.csr_matrix, Y2: sp.csr_matrix, seed: int = 0) -> Trial:
     """Choose the groups to hold out and the labels of the trial, both by their numbers (see `numbering`)."""
     sizes = np.asarray(Y1.getnnz(axis=0))
-    held = _held_groups(sizes, seed)
+    held = _held_groups(sizes, seed, HELD_OUT_SHARE)
     keep = np.ones(Y2.shape[0], dtype=np.float32)
     keep[held] = 0
     kept_Y1 = sp.csr_matrix(Y1 @ sp.diags(keep))
@@ -94,9 +111,33 @@ def set_aside(Y1: sp.csr_matrix, Y2: sp.csr_matrix, seed: int = 0) -> Trial:
     )
 
 
-def _held_groups(sizes: np.ndarray, seed: int) -> np.ndarray:
-    """Numbers of the groups to hold out, ascending; groups without samples are not among them."""
-    n_held = max(1, min(int(HELD_OUT_SHARE * len(sizes)), MOST_HELD_OUT))
+def take_part(Y1: sp.csr_matrix, Y2: sp.csr_matrix, labels: np.ndarray, seed: int = 0) -> Trial:
+    """A trial of some labels in which nothing is held out: all groups take part, and some of them are judged.
+
+    A judged group has no say in its own scores.
+    """
+    sizes = np.asarray(Y1.getnnz(axis=0))
+    judged = _held_groups(sizes, seed, 1.0)
+    wanted = np.zeros(Y2.shape[1], dtype=np.float32)
+    wanted[labels] = 1
+    trial_Y2 = sp.csr_matrix(Y2 @ sp.diags(wanted))
+    trial_Y2.eliminate_zeros()
+    n_groups = np.asarray(Y2.getnnz(axis=0))[labels]
+    return Trial(
+        labels=labels,
+        Y1=Y1,
+        Y2=trial_Y2,
+        held_members=sp.csr_matrix(Y1[:, judged].T),
+        held_labels=np.ascontiguousarray(np.asarray(Y2[judged][:, labels].todense() > 0).T),
+        rates=n_groups / max(1, int((sizes > 0).sum())),
+        n_groups=n_groups,
+        most_members=largest_kinship(sizes),
+    )
+
+
+def _held_groups(sizes: np.ndarray, seed: int, share: float) -> np.ndarray:
+    """Numbers of the groups to hold out or to judge, ascending; groups without samples are not among them."""
+    n_held = max(1, min(int(share * len(sizes)), MOST_HELD_OUT))
     held = permutation(len(sizes), seed, "held-out groups")[:n_held]
     fit = np.cumsum(sizes[held]) <= MOST_HELD_ROWS
     fit[:1] = True
@@ -116,23 +157,47 @@ def _trial_labels(known: np.ndarray, n_pairs: np.ndarray, seed: int) -> np.ndarr
     return np.sort(np.asarray(labels, dtype=np.int64))
 
 
+def judged_kinship(rows: Whitened, trial: Trial, threads: int) -> Kinship:
+    """What leaves the groups that are held out or judged out of their own scores."""
+    held = to_triple(trial.held_members)
+    return kinship_of(rows, Lists(held.indptr, held.indices), trial.most_members, threads)
+
+
 def forecast(
-    rows: Whitened, trial: Trial, owners: sp.csr_matrix, threads: int | None = None, powers: np.ndarray = NO_POWERS
+    rows: Whitened,
+    trial: Trial,
+    owners: sp.csr_matrix,
+    threads: int | None = None,
+    powers: np.ndarray = NO_POWERS,
+    kinship: Kinship | None = None,
 ) -> Forecast:
-    """What weighted owners (labels x samples) forecast for the held-out groups. powers: of scores to add up."""
+    """What weighted owners (labels x samples) forecast for the held-out groups.
+
+    powers: of scores to add up, whole quarters. kinship: of the judged groups, where it is known already.
+    """
     threads = threads or usable_cores()
     weights, held = to_triple(owners), to_triple(trial.held_members)
     held_samples = Lists(held.indptr, held.indices)
     shape = (len(trial.labels), trial.held_members.shape[0])
     log_none, log_sums = np.zeros(shape), np.zeros((len(powers), *shape))
+    kinship = kinship or judged_kinship(rows, trial, threads)
+    quarters = np.rint(4 * powers).astype(np.int64)
 
     def work(part: int) -> None:
         chosen = np.arange(part, len(trial.labels), threads)
-        none, sums = np.zeros((len(chosen), shape[1])), np.zeros((len(powers), len(chosen), shape[1]))
+        none, sums = np.zeros((len(chosen), shape[1])), np.zeros((len(chosen), shape[1], len(powers)))
         kernels.forecast_labels(
-            trial.labels[chosen], weights, rows, held_samples, _space(rows, len(held.indices)), powers, none, sums
+            trial.labels[chosen],
+            weights,
+            rows,
+            held_samples,
+            kinship,
+            _space(rows, len(held.indices)),
+            quarters,
+            none,
+            sums,
         )
-        log_none[chosen], log_sums[:, chosen] = none, sums
+        log_none[chosen], log_sums[:, chosen] = none, np.moveaxis(sums, 2, 0)
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, range(threads)))
@@ -149,4 +214,6 @@ def _space(rows: Whitened, n_held: int) -> kernels.ForecastSpace:
         sums=np.zeros((rows.n_features, lanes), np.float32),
         sum_coordinates=np.zeros((rank, lanes), np.float32),
         scores=np.zeros((n_held, lanes), np.float32),
+        told=np.zeros((n_held, lanes), np.float32),
+        weight_of=np.zeros(len(rows.influence), np.float32),
     )

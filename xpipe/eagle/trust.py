@@ -151,13 +151,11 @@ def trial_quality(
         return None
 
     labels, n_groups = entry_rows(fitted.score.indptr), np.asarray(trial.Y2.getnnz(axis=0))
-    n_held = trial.held_members.shape[0]
-    share = 1 - n_held / max(sum(crowd.counts), n_held + 1)  # of the groups that are not held out
 
     def chances_at(parameters: np.ndarray, frailty: float) -> np.ndarray:
         offset, per_group, slope = parameters.tolist()
         chances = calibrated_posteriors(fitted.score, trial.Y1, trial.Y2, (offset, slope, per_group, frailty), threads)
-        shift = label_shifts(chances, labels, n_groups, crowd, share)
+        shift = label_shifts(chances, labels, n_groups, crowd)
         return shifted(chances, shift[labels])
 
     def quality_at(parameters: np.ndarray, frailty: float) -> Quality:

@@ -225,7 +225,7 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="assign",
     section="assign",
-    version=7,
+    version=8,
     reads=("features", "membership", "group_labels", "label_embedding?", "labels?", "names?", "ids?"),
     writes=("assigned_labels", OWNERS_FOLDER),
     params=AssignParams,
