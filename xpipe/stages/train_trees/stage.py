@@ -106,7 +106,8 @@ def _store(context: Context[TrainParams], shared: Training) -> tuple[Training, L
     entries = sum(made.result.entries for made in stored)
     rows = RowFacts(starts, entries, about["n_features"], about["n_labels"], weighted)
     shared = dataclasses.replace(shared, rows=rows)
-    (labels,) = context.map("labels", work.transpose_labels, [Unit("labels", 0)], shared, doing="listing rows of labels")
+    listing = [Unit("labels", 0)]
+    (labels,) = context.map("labels", work.transpose_labels, listing, shared, doing="listing rows of labels")
     embedded = shared.params.label_vectors == "embedding" and "label_embedding" in about
     return shared, labels.result, embedded
 
