@@ -207,6 +207,7 @@ def test_heads_are_trained_on_the_backend_of_the_run(reference, tmp_path, monkey
         backend=Backend(name, "a stand-in", requested),
         seed=0,
         note=print,
+        bar=None,
         map=stop,
     )
     (tmp_path / "datasets").mkdir()
