@@ -17,6 +17,7 @@ from tests.samples import (
     combinations,
     digests,
     random_matrices,
+    run_xpipe,
     write_dataset,
     write_pipeline,
 )
@@ -350,7 +351,7 @@ def test_weights_of_another_width(tmp_path, data):
 def test_what_people_read(tmp_path, data, weights):
     path = write_pipeline(tmp_path, data)
     arguments = ("--set", "emit.formats=[parquet]", "--set", f"verify.weights={weights}")
-    code, printed = call("run", path, *arguments)
+    code, printed = run_xpipe("run", path, *arguments)
     assert code == 0, printed
     for text in ("test: argmaxable with weights", "label sets of test that heads can produce", "radius >= 1"):
         assert text in printed
