@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-import xpipe.ground.moved as moved
+from xpipe.ground import moved
 
 
 @pytest.mark.parametrize("name", sorted(name for name in moved.MOVED if "." not in name))
