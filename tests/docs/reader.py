@@ -134,7 +134,7 @@ class Reader:
     def _text(self, block: Block) -> None:
         """Pictures of folders: their file names must be those of the run or of the package."""
         there = {path.name for top in (self.folder / "runs", TOP / "xpipe") for path in top.rglob("*")} | {"xpipe"}
-        for word in re.findall(r"[\w=*-]+(?:/|\.json|\.parquet)[\w.=-]*", block.text):
+        for word in re.findall(r"[\w=*-]+(?:/|\.json|\.parquet)[\w.=/-]*", block.text):
             name = word.strip("/").split("/")[-1].rstrip(".") or word.split("/")[0]
             assert name in there, f"{block} names {word}"
 

@@ -58,8 +58,8 @@ def test_paths_in_the_text_are_there(page):
     """A page that names a file of the project names one that exists."""
     if page.name == "CHANGELOG.md":  # tells of files of earlier releases
         return
-    rooms = "xpipe|tests|pipelines|benchmarks|docs|reproductions"
-    named = re.findall(rf"`((?:{rooms})/[\w./-]+\.(?:py|yaml|md|svg))`", page.read_text())
+    folders = "xpipe|tests|pipelines|benchmarks|docs|reproductions"
+    named = re.findall(rf"`((?:{folders})/[\w./-]+\.(?:py|yaml|md|svg))`", page.read_text())
     own = {block.file_name for block in blocks_of(page)}  # files that the page tells to write
     assert [path for path in named if path not in own and not (TOP / path).exists()] == []
 
