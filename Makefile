@@ -71,7 +71,7 @@ ECOSYSTEM := 'datasets==5.2.0' 'mlcroissant==1.1.1' 'pandas==3.1.1' 'dask[datafr
              'pytest>=8' 'hypothesis>=6.100' 'moto[s3]>=5' 'polars>=1.0'
 
 test-ecosystem: $(VENV)-ecosystem/.installed
-	@HF_HUB_OFFLINE=1 RAY_USAGE_STATS_ENABLED=0 $(VENV)-ecosystem/bin/python -m pytest -W default tests/ecosystem
+	@XPIPE_TEST_ECOSYSTEM=1 HF_HUB_OFFLINE=1 RAY_USAGE_STATS_ENABLED=0 $(VENV)-ecosystem/bin/python -m pytest -W default tests/ecosystem
 
 $(VENV)-ecosystem/.installed: pyproject.toml
 	@test -x $(VENV)-ecosystem/bin/python || $(PYTHON) -m venv $(VENV)-ecosystem

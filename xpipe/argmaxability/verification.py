@@ -33,7 +33,7 @@ SETS_PER_LARGE_BLOCK = 1024  # the same in mode argmax with many weights: few of
 
 
 def verify(
-    W: Any,
+    W: object,
     Y: sp.spmatrix | None = None,
     bias: np.ndarray | None = None,
     *,

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import pkgutil
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -37,3 +39,20 @@ def public_names(
         raise AttributeError(f"module {room!r} has no attribute {name!r}")
 
     return attribute, directory, names
+
+
+def modules_and_names(
+    package: str, file: str, names: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """The same for the package itself: its modules and, from the modules that `names` tells, some names of theirs."""
+    modules = [module.name for module in pkgutil.iter_modules([os.path.dirname(file)]) if module.name != "__main__"]
+    known = sorted([*modules, *names])
+
+    def attribute(name: str) -> Any:
+        if name in names:
+            return getattr(importlib.import_module(names[name]), name)
+        if name in modules:
+            return importlib.import_module(f"{package}.{name}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return attribute, lambda: known, known
