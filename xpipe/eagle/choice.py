@@ -43,7 +43,7 @@ RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)  # in uni
 START = 2  # the place in RIDGES where the search starts
 USUAL_RIDGE = RIDGES[START]
 SEARCH_LABELS = 100  # labels of the trial that ridges are compared by
-FEEDBACK = 2  # rounds that learn from calibrated posteriors; more change little, and groups count their own guesses
+FEEDBACK = 1  # rounds that learn from calibrated posteriors where members are alike; more let groups confirm each other
 USUAL_THRESHOLD = 0.5  # where nothing can be calibrated
 RECALL_ALIKE = 9.0  # how much recall counts beside precision where members are alike (F3): many own, chances are low
 TIE = 0.02  # two methods are equal when what they explain differs by less than this part
@@ -132,11 +132,12 @@ def choose(
         trial = set_aside(Y1, Y2, options.seed)
         if not len(trial.labels) or not trial.held_labels.any():
             return _without_trial(spectrum, options, trial.most_members)
-        whole, search = take_part(Y1, Y2, trial.labels, options.seed), trial.of_labels(SEARCH_LABELS)
+        search, crowd = trial.of_labels(SEARCH_LABELS), crowd_of(Y1, likeness)
+        whole = trial if crowd.weight else take_part(Y1, Y2, trial.labels, options.seed)
         needed = np.union1d(whole.samples(), search.samples())
         return _choose_by_trials(
             take_rows(needed), search.of_samples(needed), whole.of_samples(needed), spectrum, options,
-            likeness=likeness, mean=mean, crowd=crowd_of(Y1, likeness), judged=judged, threads=threads,
+            likeness=likeness, mean=mean, crowd=crowd, judged=judged, threads=threads,
         )  # fmt: skip
 
 
@@ -162,15 +163,16 @@ def _choose_by_trials(
 ) -> tuple[Choice, Whitener]:
     """Make all choices by two trials.
 
-    X: the rows of their samples. search: groups are held out; ridges and methods are compared by it. trial: all groups
-    take part; calibrations and what owners are worth come from it, because scores are those of the assignment itself.
+    X: the rows of their samples. search: some labels, and groups are held out; ridges and methods are compared by it.
+    trial: all labels; calibrations and what owners are worth come from it. Where members are alike, all groups take
+    part in it, so that scores are those of the assignment itself, and rounds learn from calibrated posteriors.
     likeness: of members of groups; mean: of all rows; crowd: all groups by size; judged: as in `choose`.
     """
     needed = search.samples()
     few, search = sp.csr_matrix(X[needed]), search.of_samples(needed)
     held_out, likelihoods = _best_ridge(few, search, spectrum, options, likeness, threads)
     fitted = _attempt(X, trial, held_out.whitener, options, held_out.ridge, likeness, threads)
-    best = _with_feedback(fitted, trial, likeness, threads)
+    best = fitted if crowd.weight else _with_feedback(fitted, trial, likeness, threads)
     judgement = _judge(best, trial, options.threshold, threads, RECALL_ALIKE ** (1 - crowd.weight))
     tried: dict[str, Any] = {
         "ridge": {f"{ridge:g}": likelihood for ridge, likelihood in likelihoods.items()},

@@ -7,9 +7,9 @@ of owning it:
     s = q + (I - H)^-1 (s - q)                    a group has no say in its own scores: other groups must have one
     q_i = s_i / (1 - prod_group (1 - s_i'))       noisy-or: some member of the group owns the label
 
-The noisy-or takes scores for chances and members for independent. So some more rounds take calibrated chances in place
-of the noisy-or. A `Calibration` knows how often held-out groups have a label; every round has its own, and the last one
-gives the posteriors. h_i is the hazard of a member:
+The noisy-or takes scores for chances and members for independent. So after these rounds a `Calibration` turns scores
+into chances; it knows how often groups have a label that had no say in their scores. Where members are alike, more
+rounds learn from these chances, each with a calibration of its own. h_i is the hazard of a member:
 
     h_i        = e^offset n_groups^per_group s_i^slope
     chance(h)  = 1 - (1 + frailty h)^(-1 / frailty)

@@ -75,7 +75,7 @@ class ImputeOptions:
     owners: Owners = "posterior"
     ridge: float | None = None
     threshold: float | None = None
-    rounds: int = 6
+    rounds: int = 10
     rank: int | None = None
     seed: int = 0
 

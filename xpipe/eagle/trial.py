@@ -22,7 +22,8 @@ from xpipe.ground.sparse import to_triple
 
 HELD_OUT_SHARE = 0.15
 MOST_HELD_OUT = 1000  # groups that are held out
-MOST_HELD_ROWS = 50_000  # samples in them
+MOST_JUDGED = 400  # groups that are judged where all take part, with four times as many labels
+MOST_HELD_ROWS = 50_000  # samples in either
 MOST_LABELS = 400  # labels of a trial: enough for a choice, few enough to cost little
 MOST_PAIRS = 300_000  # (label, sample) pairs that the labels of a trial allow together
 LABELS_AT_ONCE = 32  # labels whose sums lie side by side while held-out groups are scored
@@ -42,6 +43,7 @@ class Trial:
     rates: np.ndarray  # per label, its share of the groups that are not held out
     n_groups: np.ndarray  # per label, the groups with the label that are not held out
     most_members: int  # size of the largest groups that have no say in their own scores
+    n_held: int = 0  # groups that do not take part
 
     def of_samples(self, samples: np.ndarray) -> Trial:
         """The same trial with only these samples, numbered from 0 on."""
@@ -83,7 +85,7 @@ class Forecast:
 def set_aside(Y1: sp.csr_matrix, Y2: sp.csr_matrix, seed: int = 0) -> Trial:
     """Choose the groups to hold out and the labels of the trial, both by their numbers (see `numbering`)."""
     sizes = np.asarray(Y1.getnnz(axis=0))
-    held = _held_groups(sizes, seed, HELD_OUT_SHARE)
+    held = _held_groups(sizes, seed, min(int(HELD_OUT_SHARE * len(sizes)), MOST_HELD_OUT))
     keep = np.ones(Y2.shape[0], dtype=np.float32)
     keep[held] = 0
     kept_Y1 = sp.csr_matrix(Y1 @ sp.diags(keep))
@@ -108,6 +110,7 @@ def set_aside(Y1: sp.csr_matrix, Y2: sp.csr_matrix, seed: int = 0) -> Trial:
         rates=n_positive[chosen] / n_staying,
         n_groups=n_positive[chosen],
         most_members=largest_kinship(sizes),
+        n_held=len(held),
     )
 
 
@@ -117,7 +120,7 @@ def take_part(Y1: sp.csr_matrix, Y2: sp.csr_matrix, labels: np.ndarray, seed: in
     A judged group has no say in its own scores.
     """
     sizes = np.asarray(Y1.getnnz(axis=0))
-    judged = _held_groups(sizes, seed, 1.0)
+    judged = _held_groups(sizes, seed, MOST_JUDGED)
     wanted = np.zeros(Y2.shape[1], dtype=np.float32)
     wanted[labels] = 1
     trial_Y2 = sp.csr_matrix(Y2 @ sp.diags(wanted))
@@ -132,13 +135,13 @@ def take_part(Y1: sp.csr_matrix, Y2: sp.csr_matrix, labels: np.ndarray, seed: in
         rates=n_groups / max(1, int((sizes > 0).sum())),
         n_groups=n_groups,
         most_members=largest_kinship(sizes),
+        n_held=0,
     )
 
 
-def _held_groups(sizes: np.ndarray, seed: int, share: float) -> np.ndarray:
+def _held_groups(sizes: np.ndarray, seed: int, most: int) -> np.ndarray:
     """Numbers of the groups to hold out or to judge, ascending; groups without samples are not among them."""
-    n_held = max(1, min(int(share * len(sizes)), MOST_HELD_OUT))
-    held = permutation(len(sizes), seed, "held-out groups")[:n_held]
+    held = permutation(len(sizes), seed, "held-out groups")[: max(1, most)]
     fit = np.cumsum(sizes[held]) <= MOST_HELD_ROWS
     fit[:1] = True
     held = np.sort(held[fit])

@@ -151,11 +151,12 @@ def trial_quality(
         return None
 
     labels, n_groups = entry_rows(fitted.score.indptr), np.asarray(trial.Y2.getnnz(axis=0))
+    share = 1 - trial.n_held / max(sum(crowd.counts), trial.n_held + 1)  # of the groups that take part
 
     def chances_at(parameters: np.ndarray, frailty: float) -> np.ndarray:
         offset, per_group, slope = parameters.tolist()
         chances = calibrated_posteriors(fitted.score, trial.Y1, trial.Y2, (offset, slope, per_group, frailty), threads)
-        shift = label_shifts(chances, labels, n_groups, crowd)
+        shift = label_shifts(chances, labels, n_groups, crowd, share)
         return shifted(chances, shift[labels])
 
     def quality_at(parameters: np.ndarray, frailty: float) -> Quality:
