@@ -68,7 +68,8 @@ class LabelFacts:
 def bundle_files(dataset: str) -> list[DatasetFiles]:
     """The files of the training split, bundled to parts; their sizes are rows."""
     sizes = [part["rows"] for part in read_about(dataset)["splits"]["train"]["parts"]]
-    units, first, rows = [], 0, 0
+    units: list[DatasetFiles] = []
+    first = rows = 0
     for number, size in enumerate(sizes):
         rows += size
         if rows >= PART_ROWS or number == len(sizes) - 1:
