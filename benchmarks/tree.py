@@ -1,6 +1,7 @@
 """How good, fast and small is the label tree, next to omikuji, napkinXC and PECOS?
 
     python benchmarks/tree.py [data_dir] [--sets bibtex,delicious] [--rounds 2] [--pecos path/to/its/python]
+    python benchmarks/tree.py --wide 300000 --rounds 1     # so many rows of the stand-in of AmazonCat-13K, 1 tree
 
 Trains and predicts with each of them, 1 and 3 trees, 2 threads, on the XMC texts data_dir/*/train.txt and test.txt (by
 default a stand-in of EURLex-4K; PECOS where `make bench-pecos` made its environment), and
@@ -32,6 +33,8 @@ import scipy.sparse as sp
 
 SETS = ("eurlex57k-5k", "bibtex", "delicious")
 STAND_IN = "eurlex-4k"
+WIDE = "amazoncat-13k"  # 203,882 features
+WIDE_TEST_ROWS = 20_000
 PECOS_PYTHON = ".venv-pecos/bin/python"
 TREES = (1, 3)
 THREADS = 2
@@ -51,6 +54,23 @@ def read_rows(path: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     norms = row_norms(to_triple(X))
     X.data /= np.repeat(np.where(norms > 0, norms, 1), np.diff(X.indptr)).astype(np.float32)
     return X, Y
+
+
+def write_wide(folder: str, n_rows: int) -> None:
+    """Write the first rows of a wide stand-in: its labels and features are those of the whole."""
+    from xpipe.synth import piece_text, plan_pieces, spec_of
+
+    spec = spec_of(WIDE)
+    os.makedirs(folder)
+    for split, limit in (("train", min(n_rows, spec.n_train)), ("test", min(WIDE_TEST_ROWS, spec.n_test))):
+        with open(os.path.join(folder, f"{split}.txt"), "wb") as stream:
+            stream.write(f"{limit} {spec.n_features} {spec.n_labels}\n".encode())
+            left = limit
+            for piece in plan_pieces(WIDE):
+                if piece.split == split and left:
+                    lines = piece_text(WIDE, 0, piece).splitlines(keepends=True)[:left]
+                    stream.writelines(lines)
+                    left -= len(lines)
 
 
 def status(name: str) -> float:
@@ -303,6 +323,7 @@ def main() -> int:
     parser.add_argument("folder", nargs="?", help="folder of the sets; default: a stand-in of EURLex-4K made here")
     parser.add_argument("--sets", help=f"default: {','.join(SETS)}")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--wide", type=int, metavar="ROWS", help=f"so many rows of the stand-in of {WIDE}, 1 tree")
     parser.add_argument("--pecos", default=PECOS_PYTHON, help="python of an environment with libpecos and scipy")
     parser.add_argument("--run", choices=list(RUNS), help=argparse.SUPPRESS)
     parser.add_argument("--trees", type=int, help=argparse.SUPPRESS)
@@ -320,12 +341,16 @@ def main() -> int:
     console = Console(width=140)
     results = {}
     with tempfile.TemporaryDirectory() as scratch:
-        if options.folder is None:
+        if options.wide:
+            options.folder, options.sets = scratch, f"{WIDE}-{options.wide}"
+            write_wide(os.path.join(scratch, options.sets), options.wide)
+            console.print(f"SYNTHETIC stand-in of {WIDE}")
+        elif options.folder is None:
             synthesize(STAND_IN, seed=0, out=os.path.join(scratch, STAND_IN))
             console.print(f"SYNTHETIC stand-in of {STAND_IN}")
         names = (options.sets or (",".join(SETS) if options.folder else STAND_IN)).split(",")
         for name in names:
-            for n_trees in TREES:
+            for n_trees in TREES[:1] if options.wide else TREES:
                 tools = {tool: sys.executable for tool in RUNS if tool != "PECOS"}
                 if os.path.exists(options.pecos) and n_trees == 1:
                     tools["PECOS"] = options.pecos

@@ -15,7 +15,7 @@ from xpipe.ground.sparse import Triple, read_only, to_matrix, to_triple
 from xpipe.ground.sparse_rows import concatenate, entries_of_rows, keep_entries, row_pointers
 from xpipe.trees.training_data import TrainingData
 
-MOST_ENTRIES = 256  # of one vector: the largest ones
+MOST_ENTRIES = 512  # of one vector: the largest ones
 ALL_ENTRIES = 2**26  # of all vectors, about: with more labels each of them has fewer
 LEAST_ENTRIES = 32
 ENTRIES_AT_ONCE = 2**24  # of the rows of labels that are added up together, except for one label
