@@ -9,28 +9,27 @@ from typing import TYPE_CHECKING
 
 from xpipe.ground.lazy import modules_and_names
 from xpipe.ground.moved import find_old_names
+from xpipe.ground.release import __version__ as __version__
 
 if TYPE_CHECKING:
-    from . import argmaxability as argmaxability
-    from . import cli as cli
-    from . import config as config
-    from . import eagle as eagle
-    from . import engine as engine
-    from . import errors as errors
-    from . import formats as formats
-    from . import ground as ground
-    from . import grouping as grouping
-    from . import heads as heads
-    from . import integrations as integrations
-    from . import metrics as metrics
-    from . import report as report
-    from . import stages as stages
-    from . import synth as synth
-    from . import text as text
-    from . import trees as trees
-    from .stages.predict.model import load as load
-
-__version__ = "0.1.0"
+    from xpipe import argmaxability as argmaxability
+    from xpipe import cli as cli
+    from xpipe import config as config
+    from xpipe import eagle as eagle
+    from xpipe import engine as engine
+    from xpipe import errors as errors
+    from xpipe import formats as formats
+    from xpipe import ground as ground
+    from xpipe import grouping as grouping
+    from xpipe import heads as heads
+    from xpipe import integrations as integrations
+    from xpipe import metrics as metrics
+    from xpipe import report as report
+    from xpipe import stages as stages
+    from xpipe import synth as synth
+    from xpipe import text as text
+    from xpipe import trees as trees
+    from xpipe.stages.predict.model import load as load
 
 find_old_names()
 __getattr__, __dir__, __all__ = modules_and_names(__name__, __file__, {"load": "xpipe.stages.predict.model"})

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from xpipe import __version__
 from xpipe.cli.options import text_options
+from xpipe.ground.release import __version__
 from xpipe.metrics.options import RESAMPLES, K
 
 

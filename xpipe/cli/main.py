@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 
 import click
 
-from xpipe import __version__
 from xpipe.cli.check import check
 from xpipe.cli.clean import clean
 from xpipe.cli.cluster import cluster
@@ -37,6 +36,7 @@ from xpipe.cli.synth import synth
 from xpipe.cli.verify import verify
 from xpipe.errors import INTERRUPTED, XpipeError, printable, printable_lines
 from xpipe.ground.library_threads import start_with_one_thread
+from xpipe.ground.release import __version__
 
 COMMANDS = (
     run, plan, init, examples, schema, check, convert, synth, evaluate, show, owners, predict, report, export, clean,

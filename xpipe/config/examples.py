@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import xpipe
+from xpipe.ground.release import PACKAGE
 
 FOLDER = "pipelines"
 
@@ -20,7 +20,7 @@ def example_pipelines() -> dict[str, Path]:
     >>> "tiny" in example_pipelines()
     True
     """
-    package = Path(xpipe.__file__).parent
+    package = PACKAGE
     folder = package / FOLDER  # in a wheel; in a clone it lies beside the package
     folder = folder if folder.is_dir() else package.parent / FOLDER
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}

@@ -173,7 +173,7 @@ def versions() -> dict[str, str]:
     import platform
     from importlib import metadata
 
-    from xpipe import __version__
+    from xpipe.ground.release import __version__
 
     names = ("numpy", "scipy", "numba", "pyarrow", "dask", "distributed")
     return {"xpipe": __version__, "python": platform.python_version()} | {

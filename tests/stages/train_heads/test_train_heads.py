@@ -196,7 +196,7 @@ def test_heads_are_trained_on_the_backend_of_the_run(reference, tmp_path, monkey
     monkeypatch.setattr("torch.cuda.is_available", lambda: name == "cpu")
     asked = []
 
-    def stop(step, work, units, shared, one_unit_per_task):
+    def stop(step, work, units, shared, **_):
         asked.append(shared.device)
         raise Stopped
 

@@ -12,14 +12,12 @@ import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import xpipe
-from xpipe import __version__
 from xpipe.engine.cluster.facts import WorkerFacts, versions_here
 from xpipe.ground import files, machine
 from xpipe.ground.library_threads import while_executing
+from xpipe.ground.release import PACKAGE, __version__
 
 UNSEEN = "does not see"
 
@@ -58,7 +56,7 @@ def describe_worker(path: str, text: str) -> dict[str, Any]:
 @functools.cache
 def code_digest() -> str:
     """SHA-256 over all source files of xpipe: two copies with the same version number may still differ."""
-    folder = Path(xpipe.__file__).parent
+    folder = PACKAGE
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         digest.update(f"{path.relative_to(folder).as_posix()}\0".encode())

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any
 
-from xpipe import __version__
 from xpipe.ground import machine
 from xpipe.ground.quantities import format_bytes
+from xpipe.ground.release import __version__
 
 LIBRARIES = ("numpy", "numba", "scipy", "pyarrow", "torch", "safetensors", "dask", "distributed")
 SHOWN = ("xpipe", "python", "numpy", "numba", "distributed")  # columns of the table

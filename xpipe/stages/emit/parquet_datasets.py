@@ -113,7 +113,7 @@ def provenance(context: Context[EmitParams]) -> Provenance:
     """How the datasets of this run are made."""
     from importlib import metadata
 
-    from xpipe import __version__
+    from xpipe.ground.release import __version__
     from xpipe.stages.emit.dataset_json import Provenance
 
     return Provenance(

@@ -39,7 +39,7 @@ def dataset_problem(name: str, wanted_by: str, outlook: Outlook) -> list[XpipeEr
 
 def identity(params: EmitParams, inputs: dict[str, Artifact], store: Any) -> dict[str, Any]:
     """The params, and the release of xpipe: dataset.json names it."""
-    from xpipe import __version__
+    from xpipe.ground.release import __version__
 
     return {**canonical_params(params), "xpipe": __version__}
 
