@@ -7,10 +7,9 @@ import os
 
 import pytest
 
-import xpipe
 from tests import work
 from tests.dask_processes import dask_processes
-from xpipe.engine.cluster import Call, ClusterParams, connect
+from xpipe.engine.cluster import Call, ClusterParams, check, connect
 from xpipe.engine.cluster import remote as cluster_remote
 from xpipe.engine.cluster.check import code_digest
 from xpipe.engine.receipts import read_receipts
@@ -35,7 +34,7 @@ def run(params, work_calls):
 
 
 def test_the_digest_of_the_code_covers_the_whole_package(tmp_path, monkeypatch):
-    monkeypatch.setattr(xpipe, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(check, "PACKAGE", tmp_path)
     found = set()
     for path in ("__init__.py", "engine/cluster/check.py", "stages/read/work.py", "stages/read/stage.py"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
