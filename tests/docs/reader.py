@@ -174,7 +174,8 @@ class Reader:
             assert set(goals) <= set(targets), f"{block}: {command}"
             return None
         assert words[0] == "xpipe", f"{block}: {command}"
-        code, output = run_xpipe(*words[1:], *(self._settings() if words[1] in ("run", "plan") else ()), cwd=self.folder)
+        settings = self._settings() if words[1] in ("run", "plan") else ()
+        code, output = run_xpipe(*words[1:], *settings, cwd=self.folder)
         fine = (0, 1) if words[1] == "verify" else (0,)  # 1: some sets cannot be produced
         assert code in fine, f"{block}: {command}\n{output}"
         return output
