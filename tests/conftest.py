@@ -11,7 +11,8 @@ from tests.dask_processes import dask_processes
 from tests.s3_server import running_s3
 from tests.samples import end_started
 
-settings.register_profile("any speed", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+# tests/campaigns tries thousands of problems
+settings.register_profile("any speed", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any speed")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from dataclasses import replace
 
 import pytest
@@ -20,6 +21,16 @@ from xpipe.errors import ResourceError
 
 THREADS = {"n_workers": 0, "processes": False, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
 COMPILED: list[str] = []
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore:unclosed:ResourceWarning"
+)
+
+
+@pytest.fixture(autouse=True)
+def _sockets_of_dask():
+    """A cluster in this process leaves a socket to the garbage collector: its warning belongs to these tests."""
+    yield
+    gc.collect()
 
 
 def compile_kernels():

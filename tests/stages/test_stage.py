@@ -204,5 +204,5 @@ def test_another_release_of_a_library_makes_another_key(tmp_path, monkeypatch):
 
 def test_emit_tells_its_release_and_is_keyed_by_it(tmp_path, monkeypatch):
     before = EMIT.identity(EmitParams(), {}, None)
-    monkeypatch.setattr("xpipe.__version__", "99.0")
+    monkeypatch.setattr("xpipe.ground.release.__version__", "99.0")
     assert EMIT.identity(EmitParams(), {}, None) == {**before, "xpipe": "99.0"}
