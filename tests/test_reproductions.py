@@ -6,6 +6,7 @@ import itertools
 import re
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ import yaml
 from reproductions.__main__ import reproduce
 from reproductions.comparison import compare
 from reproductions.configuration import Configuration, Measured, load, measure_of, names
+from reproductions.measures.pipeline_run import in_percent
 from xpipe.errors import ConfigError
 
 TOP = Path(__file__).parent.parent
@@ -83,3 +85,8 @@ def test_make_takes_the_name_as_a_word():
         ["make", "-n", "reproduce", "eagle_fig3", "DATA=a b"], cwd=TOP, capture_output=True, text=True, check=True
     ).stdout
     assert re.search(r"python -m reproductions eagle_fig3 --data 'a b'", shown)
+
+
+def test_shares_of_a_run_are_percents_of_a_paper():
+    run = SimpleNamespace(metrics={"tree.precision_at_1": 0.875, "verify.heads.bsl.argmaxable": 12, "tree.ece": 0.5})
+    assert in_percent(run) == {"tree.precision_at_1": 87.5, "verify.heads.bsl.argmaxable": 12, "tree.ece": 0.5}

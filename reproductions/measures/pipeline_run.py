@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from xpipe.engine.tracking import TrackedRun, tracked_runs
 from xpipe.errors import StageError
 
 TOP = Path(__file__).parent.parent.parent
+BY_RANK = re.compile(r"_at_[0-9]+$")
 
 
 def measure(options: Mapping[str, Any], data: str | None) -> Measured:
@@ -32,7 +34,7 @@ def measure(options: Mapping[str, Any], data: str | None) -> Measured:
 
 def read_figures(options: Mapping[str, Any], runs: list[TrackedRun]) -> Measured:
     """What finished runs measured."""
-    figures = {f"{prefix_of(run)}{name}": value for run in runs for name, value in run.metrics.items()}
+    figures = {f"{prefix_of(run)}{name}": value for run in runs for name, value in in_percent(run).items()}
     tables = (compare_table(options["table"], runs),) if "table" in options else ()
     synthetic = any(run.tags["xpipe.synthetic"] == "SYNTHETIC" for run in runs)
     return Measured(
@@ -53,6 +55,11 @@ def run_pipeline(options: Mapping[str, Any], data: str | None, out: str) -> None
         raise StageError("the pipeline failed", where=options["pipeline"], why="its own message stands above")
 
 
+def in_percent(run: TrackedRun) -> dict[str, float]:
+    """The metrics of a run. Those by rank are shares in its files, and percents in papers."""
+    return {name: 100 * value if BY_RANK.search(name) else value for name, value in run.metrics.items()}
+
+
 def prefix_of(run: TrackedRun) -> str:
     """The combination of a run of a matrix, as a beginning of names; empty for a single run."""
     _, slash, combination = run.name.partition("/")
@@ -64,6 +71,7 @@ def compare_table(wanted: Mapping[str, Any], runs: list[TrackedRun]) -> Table:
     columns = wanted["columns"]
     rows = [tuple(str(cell) for cell in row) for row in wanted.get("rows", ())]
     for run in runs:
-        cells = [f"{run.metrics[name]:.2f}" if name in run.metrics else "" for name in columns.values()]
+        metrics = in_percent(run)
+        cells = [f"{metrics[name]:.2f}" if name in metrics else "" for name in columns.values()]
         rows.append((run.name.partition("/")[2] or wanted.get("name", "xpipe"), *cells))
     return Table(wanted["title"], ("", *columns), tuple(rows))
