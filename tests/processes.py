@@ -24,11 +24,29 @@ def descendants_of(pid: int) -> set[int]:
     return found
 
 
+def parent_of(pid: int) -> int:
+    """The process that started it, 0 if there is none."""
+    return _parents().get(pid, 0)
+
+
 def is_worker(pid: int) -> bool:
-    """Whether it is a process of multiprocessing, as Dask's workers are."""
+    """Whether it is a process of multiprocessing, as Dask's workers are: spawned, or the fork of a fork server."""
+    return "spawn_main" in _command(pid) or is_fork(pid)
+
+
+def is_fork(pid: int) -> bool:
+    """Whether multiprocessing's fork server has made it."""
+    return _is_fork_server(pid) and _is_fork_server(parent_of(pid))
+
+
+def _is_fork_server(pid: int) -> bool:
+    return "multiprocessing.forkserver" in _command(pid)
+
+
+def _command(pid: int) -> str:
     with contextlib.suppress(OSError):
-        return "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()
-    return False
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    return ""
 
 
 def dead_process() -> int:

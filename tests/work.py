@@ -118,3 +118,8 @@ def count_library_threads(folder: str, unit: Unit, shared: Settings) -> Finished
     found |= {"torch": torch.get_num_threads()} if torch else {}
     time.sleep(shared.seconds)
     return Finished((), Threads(found))
+
+
+def process_and_environment() -> tuple[int, dict[str, str]]:
+    """Whose this is."""
+    return os.getpid(), dict(os.environ)

@@ -30,7 +30,11 @@ group: {{rule: random, size: 4}}
 embed: {{method: eagle, steps: 2}}
 assign: {{method: discriminative}}
 emit: {{datasets: [tree, heads], formats: [parquet, xmc]}}
-train: {{tree: {{n_trees: 2}}, heads: [{{layer: bsl, dim: 3, width: 8, epochs: 2, batch_size: 64}}]}}
+train:
+  tree: {{n_trees: 2}}
+  heads:  # verified by signs and by top k
+    - {{layer: bsl, dim: 3, width: 8, epochs: 2, batch_size: 64}}
+    - {{layer: softmax, width: 3, epochs: 1, batch_size: 64, calibrate: none}}
 verify: {{split: test}}
 evaluate: {{split: test, k: 3, resamples: 10}}
 cluster: {cluster}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -16,10 +17,12 @@ import pytest
 
 from tests import work
 from tests.engine.test_cluster import calls
-from tests.processes import children_of, is_worker
+from tests.processes import descendants_of, is_fork, is_worker, parent_of
 from tests.samples import start_xpipe, write_dataset, write_pipeline
-from xpipe.engine.cluster import ClusterParams, connect
+from xpipe.engine.cluster import ClusterParams, connect, fork_server, local
+from xpipe.engine.cluster.fork_server import start_method
 from xpipe.errors import ResourceError
+from xpipe.ground.library_threads import ONE_THREAD
 
 SMALL = {"memory_limit": "1GiB", "workers": 1}
 INTRUDER = """
@@ -58,6 +61,7 @@ def listening_addresses(pids):
 
 @pytest.fixture
 def temporary(tmp_path, monkeypatch):
+    start_method()  # its socket lies elsewhere, as long as this process lives
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -65,15 +69,25 @@ def temporary(tmp_path, monkeypatch):
     return folder
 
 
-def test_nobody_else_gets_in_and_nothing_is_left(tmp_path, temporary):
-    before = children_of(os.getpid())
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_nobody_else_gets_in_and_nothing_is_left(tmp_path, temporary, method, monkeypatch):
+    monkeypatch.setattr(local, "start_method", lambda: method)
+    before = descendants_of(os.getpid())
     with contextlib.closing(connect(ClusterParams(**SMALL))) as cluster:
         cluster.run(calls(work.write_square, tmp_path / "store", n=2), lambda *_: None)
         workers = cluster._look()
         scheduler = cluster._client.scheduler.address
         assert scheduler.startswith("tls://127.0.0.1:")
-        addresses = listening_addresses({os.getpid()} | children_of(os.getpid()) - before)
+        addresses = listening_addresses({os.getpid()} | descendants_of(os.getpid()) - before)
         assert len(addresses) >= 3  # scheduler, nanny, worker
+        (worker,) = filter(is_worker, descendants_of(os.getpid()) - before)
+        assert is_fork(worker) == (method == "forkserver")
+        if is_fork(worker):
+            names = [
+                Path(task, "comm").read_text().strip() for task in Path(f"/proc/{parent_of(worker)}/task").iterdir()
+            ]
+            # a fork has no other thread, whatever those were at; Arrow's allocator is made for it
+            assert len([name for name in names if name != "jemalloc_bg_thd"]) == 1, names
         assert set(addresses) <= {"0100007F", "0" * 24 + "01000000"}
         tried = subprocess.run(
             [sys.executable, "-c", INTRUDER, scheduler, *workers],
@@ -81,7 +95,7 @@ def test_nobody_else_gets_in_and_nothing_is_left(tmp_path, temporary):
         )  # fmt: skip
         assert [line.split()[0] for line in tried.stdout.splitlines()] == ["refused"] * 6, tried
         secret = cluster._client.security.tls_client_key.splitlines()[1]
-        for pid in (os.getpid(), *children_of(os.getpid())):
+        for pid in (os.getpid(), *descendants_of(os.getpid())):
             for table in ("cmdline", "environ"):
                 with contextlib.suppress(OSError):
                     assert secret not in Path(f"/proc/{pid}/{table}").read_text(errors="replace")
@@ -100,7 +114,7 @@ class Watcher(threading.Thread):
     def __init__(self, action, times):
         super().__init__(daemon=True)
         self.action, self.left, self.met = action, times, set()
-        self.before = children_of(os.getpid())
+        self.before = descendants_of(os.getpid())
         self.over = threading.Event()
 
     def __enter__(self):
@@ -113,7 +127,7 @@ class Watcher(threading.Thread):
 
     def run(self):
         while not self.over.is_set() and self.left:
-            for pid in children_of(os.getpid()) - self.before - self.met:
+            for pid in descendants_of(os.getpid()) - self.before - self.met:
                 if self.left and is_worker(pid):
                     self.met.add(pid)
                     self.left -= 1
@@ -171,3 +185,60 @@ def test_what_a_killed_run_left_in_the_temporary_folder_goes(tmp_path, temporary
     output, _ = process.communicate()
     assert process.returncode == 0, output
     assert not list(temporary.glob("*dask*"))
+
+
+def environment_of_worker(tmp_path):
+    """What a worker that is started now sees, and whether it is a fork."""
+    with contextlib.closing(connect(ClusterParams(**SMALL))) as cluster:
+        cluster.run(calls(work.write_square, tmp_path, n=1), lambda *_: None)
+        ((number, found),) = cluster._client.run(work.process_and_environment).values()
+        return is_fork(number), found
+
+
+def test_forks_have_the_environment_of_now_and_one_thread_per_library(tmp_path, monkeypatch):
+    start_method()
+    monkeypatch.setattr(fork_server, "environment_of_server", functools.partial(dict, os.environ))
+    monkeypatch.setenv("AWS_PROFILE", "of a user who has just set it")
+    forked, found = environment_of_worker(tmp_path / "store")
+    assert forked
+    assert found["AWS_PROFILE"] == "of a user who has just set it"
+    assert ONE_THREAD.items() <= found.items()
+
+
+@pytest.mark.parametrize("changed", [{"XDG_CACHE_HOME": "/elsewhere"}, {"NUMBA_DISABLE_JIT": "1"}])
+def test_workers_are_spawned_where_imports_may_depend_on_a_variable(monkeypatch, changed):
+    monkeypatch.setattr(fork_server, "environment_of_server", functools.partial(dict, os.environ))
+    assert start_method() == "forkserver"
+    monkeypatch.setattr(os, "environ", {**os.environ, **changed})
+    assert start_method() == "spawn"
+
+
+def test_workers_are_spawned_where_a_variable_is_gone(monkeypatch):
+    monkeypatch.setattr(fork_server, "environment_of_server", lambda: {**os.environ, "GONE": "1"})
+    assert start_method() == "spawn"
+
+
+def test_no_fork_server_no_problem(tmp_path, monkeypatch):
+    """As where the path of the temporary folder is too long for a socket."""
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    program = "from xpipe.engine.cluster.fork_server import start_method; print(start_method())"
+    environment = {**os.environ, "PYTHONPATH": os.getcwd(), "TMPDIR": str(folder)}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "spawn\n"
+    assert not os.listdir(folder)
+
+
+def test_a_file_of_the_current_folder_is_no_module(tmp_path):
+    """The process that workers are forked from imports from where this one does, and its folder goes with it."""
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "numba.py").write_text("raise SystemExit('a file of the user')")
+    (tmp_path / "data").mkdir()
+    path = write_pipeline(tmp_path, write_dataset(tmp_path / "data"), cluster="{kind: local, workers: 1}")
+    environment = {**os.environ, "PYTHONPATH": os.getcwd(), "TMPDIR": str(tmp_path / "temporary")}
+    command = [sys.executable, "-P", "-m", "xpipe", "run", str(path)]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "starting them again" not in done.stderr
+    assert not os.listdir(tmp_path / "temporary")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -52,3 +53,18 @@ def test_a_killed_process_leaves_nothing_for_ever(tmp_path):
         alive.communicate("")
     assert sorted(os.listdir(tmp_path)) == ["precious", f"{PREFIX}file", f"{PREFIX}link"]
     remove_abandoned(str(tmp_path / "nothing"))
+
+
+def test_a_fork_that_drops_its_copy_takes_nothing_away(tmp_path, monkeypatch):
+    """multiprocessing forgets what its forks inherited; torch forks to load batches."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    held = contextlib.ExitStack()
+    path = held.enter_context(scratch_folder())
+    child = os.fork()
+    if child == 0:
+        held.__exit__(None, None, None)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.path.isdir(path)
+    held.close()
+    assert not os.listdir(tmp_path)

@@ -7,11 +7,13 @@ loopback.
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 from collections.abc import Iterator
 from typing import Any
 
 from xpipe.engine.cluster.dask_calls import RETRIES, SILENCE, DaskCluster, silence_dask
+from xpipe.engine.cluster.fork_server import start_method
 from xpipe.engine.cluster.scratch import scratch_folder
 from xpipe.errors import ResourceError
 from xpipe.ground.library_threads import ONE_THREAD
@@ -53,7 +55,7 @@ class LocalWorkers(DaskCluster):
         parts.enter_context(dask.config.set(dask_settings(scratch)))
         for attempt in range(1, STARTS + 1):
             try:
-                return self._start(parts, scratch)
+                return self._start(parts, scratch, forking=attempt == 1)
             except Exception as error:
                 why = f"{type(error).__name__}: {error}"
                 if attempt == STARTS:
@@ -65,12 +67,15 @@ class LocalWorkers(DaskCluster):
                 self.says.note(f"the local workers did not start ({why}); starting them again")
         raise AssertionError  # the last attempt returns or raises
 
-    def _start(self, parts: contextlib.ExitStack, scratch: str) -> Any:
-        """Start the workers once. Returns the connected client."""
+    def _start(self, parts: contextlib.ExitStack, scratch: str, forking: bool) -> Any:
+        """Start the workers once, as forks where that can be. Returns the connected client."""
+        import dask
         from distributed import Client, LocalCluster, Security
 
         security = Security.temporary()
         with interrupts_for_us_alone(), _no_process_left_by_a_failure():
+            method = start_method() if forking else "spawn"
+            parts.enter_context(dask.config.set({"distributed.worker.multiprocessing-method": method}))
             cluster = LocalCluster(
                 n_workers=self.params.workers,
                 threads_per_worker=1,
@@ -84,7 +89,7 @@ class LocalWorkers(DaskCluster):
                 local_directory=scratch,
                 silence_logs=SILENCE,
                 death_timeout=parse_duration(self.params.worker_timeout),
-                env={**ONE_THREAD, "NUMBA_NUM_THREADS": "1"},
+                env={**os.environ, **ONE_THREAD, "NUMBA_NUM_THREADS": "1"},  # forks have that of their parent
             )
             parts.callback(_close, cluster)
             client = Client(cluster, security=security, set_as_default=False)

@@ -20,12 +20,14 @@ PREFIX = "xpipe-dask-"
 def scratch_folder() -> Iterator[str]:
     """A new folder with mode 0700 below the system's temporary folder. It is removed when the block ends."""
     remove_abandoned(tempfile.gettempdir())
+    owner = os.getpid()
     path, descriptor = _locked_folder()
     try:
         yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
-        os.close(descriptor)
+        if os.getpid() == owner:  # a fork that drops its copy of this block must not take the folder away
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(descriptor)
 
 
 def _locked_folder() -> tuple[str, int]:
