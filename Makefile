@@ -25,7 +25,7 @@ help:
 	@echo "make test-slurm  setup and a real SLURM (as root, on Debian), then cluster: NAME on it"
 	@echo "make test-cluster  that, and workers in network namespaces"
 	@echo "make docs    setup, then the site: docs/_build/html/index.html"
-	@echo "make campaign  long attacks: kills at every file operation, mutated inputs, random problems (half an hour)"
+	@echo "make campaign  long attacks: kills at every file operation, mutated inputs, random problems, proofs (half an hour)"
 	@echo "make lint    setup, then ruff and mypy"
 	@echo "make bench   setup and the peers, then every file of benchmarks/ (but against.py, which compares commits)"
 	@echo "make bench-pecos  an environment for PECOS in $(VENV)-pecos: benchmarks/tree.py then measures it too"

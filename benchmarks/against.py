@@ -1,17 +1,19 @@
 """Did a change make anything slower? The working tree against another commit, side by side in one run.
 
-    python benchmarks/against.py [COMMIT] [--data folder] [--turns 5]
+    python benchmarks/against.py [COMMIT] [--data folder] [--turns 9]
 
 Times the calls that users wait for, with the code of both: `impute` of every method, `embed`, `verify`, `evaluate`,
-`predict` of a tree and of a head, and the LML loss. Each turn starts one process per side, one after the other, so that
-both meet the same machine; a call is made once before the clock starts, and the best of all its times counts. Data: the
-rows of folder/train.txt and test.txt, a stand-in of EURLex-4K by default. Exit code 1 where a call takes more than
-a tenth longer, and more than two milliseconds. COMMIT is HEAD by default; `make bench` leaves this file out.
+`predict` of a tree and of a head, and the LML loss. One process per side stays alive, and both make the same call in
+turn, so that they meet the same machine: its speed may change within seconds, and the ratio of a turn does not show it.
+The first call of each is not timed; the median ratio counts. Data: the rows of folder/train.txt and test.txt, a
+stand-in of EURLex-4K by default. Exit code 1 where a call takes more than a tenth longer, and more than two
+milliseconds. COMMIT is HEAD by default; `make bench` leaves this file out.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -25,7 +27,6 @@ import scipy.sparse as sp
 
 SLOWER = 1.10
 NOISE = 0.002  # seconds
-ROUNDS = 3  # within a process
 AT_LEAST = 0.2  # seconds: a call that takes less is made again until this is over
 METHODS = ("baseline", "eagle0", "eagle", "centred", "discriminative")
 
@@ -76,13 +77,15 @@ def calls(folder: str, scratch: str) -> dict[str, Callable[[], object]]:
     }
 
 
-def measure(folder: str) -> dict[str, float]:
-    found = {}
+def serve(folder: str) -> None:
+    """Make the call that each line of the input names; answer with its seconds."""
     with tempfile.TemporaryDirectory(prefix="xpipe-against-") as scratch:
-        for name, call in calls(folder, scratch).items():
+        known = calls(folder, scratch)
+        for call in known.values():
             call()
-            found[name] = min(_seconds(call) for _ in range(ROUNDS))
-    return found
+        print(json.dumps(list(known)), flush=True)
+        for line in sys.stdin:
+            print(_seconds(known[line.rstrip("\n")]), flush=True)
 
 
 def _seconds(call: Callable[[], object]) -> float:
@@ -93,52 +96,73 @@ def _seconds(call: Callable[[], object]) -> float:
     return (time.perf_counter() - start) / times
 
 
-def measured_in(checkout: str, folder: str) -> dict[str, float]:
-    """What a process that imports the xpipe of this checkout measures."""
-    done = subprocess.run(
-        [sys.executable, os.path.abspath(__file__), "--measure", folder], cwd=checkout, check=True, text=True,
-        stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": checkout, "OMP_NUM_THREADS": "2"},
-    )  # fmt: skip
-    return json.loads(done.stdout)
+class Side:
+    """A process that imports the xpipe of a checkout and makes the calls it is asked for."""
+
+    def __init__(self, checkout: str, folder: str):
+        self.process = subprocess.Popen(
+            [sys.executable, os.path.abspath(__file__), "--serve", folder], cwd=checkout, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": checkout, "OMP_NUM_THREADS": "2"},
+        )  # fmt: skip
+        self.names: list[str] = json.loads(self._answer())
+
+    def seconds(self, name: str) -> float:
+        assert self.process.stdin is not None
+        self.process.stdin.write(name + "\n")
+        self.process.stdin.flush()
+        return float(self._answer())
+
+    def close(self) -> None:
+        self.process.communicate()
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        if line := self.process.stdout.readline():
+            return line
+        raise RuntimeError(f"a side has ended with {self.process.wait()}")
 
 
 def compare(commit: str, folder: str, turns: int) -> int:
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    with tempfile.TemporaryDirectory(prefix="xpipe-against-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="xpipe-against-") as scratch, contextlib.ExitStack() as parts:
         other = os.path.join(scratch, "other")
-        subprocess.run(["git", "-C", here, "worktree", "add", "--quiet", "--detach", other, commit], check=True)
-        try:
-            if not folder:
-                from xpipe.synth.stand_in import synthesize
+        git = ["git", "-C", here, "worktree"]
+        subprocess.run([*git, "add", "--quiet", "--detach", other, commit], check=True)
+        parts.callback(subprocess.run, [*git, "remove", "--force", other], check=False)
+        if not folder:
+            from xpipe.synth.stand_in import synthesize
 
-                folder = os.path.join(scratch, "data")
-                synthesize("eurlex-4k", seed=0, out=folder)
-            best: dict[str, dict[str, float]] = {here: {}, other: {}}
-            for turn in range(turns):
-                for checkout in (other, here) if turn % 2 else (here, other):
-                    for name, seconds in measured_in(checkout, folder).items():
-                        best[checkout][name] = min(seconds, best[checkout].get(name, np.inf))
-        finally:
-            subprocess.run(["git", "-C", here, "worktree", "remove", "--force", other], check=False)
-    print(f"{'seconds, best of ' + str(turns):<28}{commit[:12]:>12}{'here':>12}{'here / then':>13}")
-    worse = 0
-    for name, then in best[other].items():
-        now = best[here][name]
-        slower = now > SLOWER * then and now > then + NOISE
-        worse += slower
-        print(f"{name:<28}{then:>12.4f}{now:>12.4f}{now / then:>13.2f}{'  slower' if slower else ''}")
-    return int(worse > 0)
+            folder = os.path.join(scratch, "data")
+            synthesize("eurlex-4k", seed=0, out=folder)
+        then, now = (parts.enter_context(contextlib.closing(Side(checkout, folder))) for checkout in (other, here))
+        print(f"{'median of ' + str(turns) + ' turns, seconds':<28}{commit[:12]:>12}{'here':>12}{'here / then':>13}")
+        return int(sum([_is_slower(name, then, now, turns) for name in then.names]) > 0)
+
+
+def _is_slower(name: str, then: Side, now: Side, turns: int) -> bool:
+    """Time a call on both sides in turn, and print what was found."""
+    pairs = []
+    for turn in range(turns):
+        first = then.seconds(name) if turn % 2 else None
+        second = now.seconds(name)
+        pairs.append((then.seconds(name) if first is None else first, second))
+    before, after = np.median(pairs, axis=0)
+    ratio = float(np.median([new / old for old, new in pairs]))
+    slower = ratio > SLOWER and after > before + NOISE
+    print(f"{name:<28}{before:>12.4f}{after:>12.4f}{ratio:>13.2f}{'  slower' if slower else ''}", flush=True)
+    return slower
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("commit", nargs="?", default="HEAD")
     parser.add_argument("--data", default="", help="a folder with train.txt and test.txt")
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.measure:
-        print(json.dumps(measure(options.measure)))
+    if options.serve:
+        serve(options.serve)
         return 0
     return compare(options.commit, options.data and os.path.abspath(options.data), options.turns)
 

@@ -17,8 +17,9 @@ from rich.table import Table  # noqa: E402
 from tests.campaigns.kills import kills  # noqa: E402
 from tests.campaigns.mutations import mutations  # noqa: E402
 from tests.campaigns.problems import problems  # noqa: E402
+from tests.campaigns.proofs import proofs  # noqa: E402
 
-CAMPAIGNS = {"kills": kills, "mutations": mutations, "problems": problems}
+CAMPAIGNS = {"kills": kills, "mutations": mutations, "problems": problems, "proofs": proofs}
 
 
 def main() -> int:

@@ -53,8 +53,8 @@ def kills(seed: int) -> Outcome:
         data = write_dataset(work / "data", n_train=160, n_test=40)
         _write(work / "reference", data)
         run_pipeline(work / "reference" / "pipeline.yaml")  # loads every kernel: the children need not
-        expected = _content(work / "reference" / "runs")
-        total = _count_operations(work / "count", data)
+        expected = content_below(work / "reference" / "runs")
+        total = count_operations(_write(work / "count", data))
         outcome.figures["file operations of a run"] = total
         bar = progress.stage("kills in one process", total=total, unit="kills")
         for number in range(1, total + 1):
@@ -78,7 +78,7 @@ def _write(folder: Path, data: Path, cluster: str = "none") -> Path:
     return path
 
 
-def _content(runs: Path) -> dict[str, bytes]:
+def content_below(runs: Path) -> dict[str, bytes]:
     """Every file below the runs; of those whose content is the machine's own, only that they are there.
 
     An entry of the store's users is named after the path of its run: here, by its number among them.
@@ -94,7 +94,7 @@ def _content(runs: Path) -> dict[str, bytes]:
     return found
 
 
-def _in_child(work: Callable[[], object]) -> int:
+def in_child(work: Callable[[], object]) -> int:
     """Wait status of a copy of this process that did the work."""
     pid = os.fork()
     if pid == 0:
@@ -107,12 +107,12 @@ def _in_child(work: Callable[[], object]) -> int:
     return os.waitpid(pid, 0)[1]
 
 
-def _count_operations(folder: Path, data: Path) -> int:
-    path = _write(folder, data)
+def count_operations(path: Path) -> int:
+    """How often a run of the pipeline changes a file."""
     reader, writer = os.pipe()
 
     def work() -> None:
-        watch(str(folder), lambda count: os.write(writer, b"."))
+        watch(str(path.parent), lambda count: os.write(writer, b"."))
         run_pipeline(path)
 
     with open(reader, "rb") as stream:
@@ -126,7 +126,9 @@ def _count_operations(folder: Path, data: Path) -> int:
     return total
 
 
-def _run_until(path: Path, number: int) -> Callable[[], None]:
+def run_until(path: Path, number: int) -> Callable[[], None]:
+    """Work that runs the pipeline and dies before this operation."""
+
     def work() -> None:
         watch(str(path.parent), lambda count: die() if count == number else None)
         run_pipeline(path)
@@ -139,10 +141,10 @@ def _kill_one(folder: Path, data: Path, number: int, seed: int, expected: dict, 
     dice = random.Random(f"{seed}/{number}")
     moments = [number] + ([dice.randint(1, 60)] if dice.random() < 1 / 3 else [])
     for moment in moments:
-        if os.WIFSIGNALED(_in_child(_run_until(path, moment))):
+        if os.WIFSIGNALED(in_child(run_until(path, moment))):
             outcome.count("kills in one process")
-    status = _in_child(lambda: run_pipeline(path))
-    _compare(status == 0, folder, f"killed before operation {moments}", expected, outcome)
+    status = in_child(lambda: run_pipeline(path))
+    compare(status == 0, folder, f"killed before operation {moments}", expected, outcome)
 
 
 def _kill_with_workers(folder: Path, data: Path, number: int, expected: dict, outcome: Outcome) -> None:
@@ -163,14 +165,15 @@ def _kill_with_workers(folder: Path, data: Path, number: int, expected: dict, ou
             outcome.failures.append(f"the run did not survive its worker: {first.stderr[-300:]}")
     del environment["XPIPE_KILL_AT"]
     again = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    _compare(again.returncode == 0, folder, f"with workers, operation {number}", expected, outcome)
+    compare(again.returncode == 0, folder, f"with workers, operation {number}", expected, outcome)
 
 
-def _compare(finished: bool, folder: Path, what: str, expected: dict, outcome: Outcome) -> None:
+def compare(finished: bool, folder: Path, what: str, expected: dict, outcome: Outcome) -> None:
+    """Note whatever differs below folder/runs from what is expected."""
     if not finished:
         outcome.failures.append(f"{what}: the same command did not go on")
         return
-    found = _content(folder / "runs")
+    found = content_below(folder / "runs")
     if found != expected:
         names = sorted({*found, *expected})
         wrong = [name for name in names if found.get(name) != expected.get(name)]
