@@ -37,6 +37,7 @@ train:
     - {{layer: softmax, width: 3, epochs: 1, batch_size: 64, calibrate: none}}
 verify: {{split: test}}
 evaluate: {{split: test, k: 3, resamples: 10}}
+report: none
 cluster: {cluster}
 out: {out}
 """

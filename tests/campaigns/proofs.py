@@ -24,6 +24,7 @@ PIPELINE = """\
 name: proofs
 data: {{dir: {data}}}
 verify: {{weights: {data}/W.npz, key: weight, split: test, mode: {mode}, inputs: {inputs}, radius: {radius}}}
+report: none
 cluster: {cluster}
 out: {out}
 """
