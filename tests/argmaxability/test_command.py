@@ -65,6 +65,15 @@ def test_end_to_end(files):
     assert (folder / "v.parquet").read_bytes() == out.read_bytes()
 
 
+def test_verdicts_are_named_after_the_weights_where_nobody_says(files, monkeypatch):
+    folder, W, Y = files
+    monkeypatch.chdir(folder)
+    code, output = call("verify", "--index", "W.npy", "--labels", "Y.npz", "--mode", "topk")
+    assert code == 1, output
+    assert "verdicts: W.verdicts.parquet" in output
+    assert check(W, Y, read_verdicts("W.verdicts.parquet")).all()
+
+
 def test_exit_code_0_when_all_are_argmaxable(files):
     folder, W, Y = files
     write_xmc(str(folder / "test.txt"), sp.csr_matrix(np.eye(5, dtype=np.float32)), sp.csr_matrix(Y[:5]))

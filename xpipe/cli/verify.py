@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import PurePath
 from typing import Any, get_args
 
 import click
@@ -26,7 +27,7 @@ ROWS = {"weights": ("label", "sign"), "index": ("document", "topk"), "lm": ("tok
 @click.option("--labels", "sets", help="Label sets: XMC text, split label file, .npz or .parquet.")
 @click.option("--qrels", help="Answer sets of queries: TREC or BEIR judgements.")
 @click.option("--names", help="Names of the rows, one per line: labels, document ids, tokens.")
-@click.option("--out", required=True, help="Parquet file for the verdicts and their certificates.")
+@click.option("--out", help="Parquet file for the verdicts and their certificates. Default: WEIGHTS.verdicts.parquet.")
 @click.option("--mode", type=click.Choice(get_args(Mode)), help="Compare scores with 0 (sign), or with each other.")
 @click.option("--inputs", type=click.Choice(get_args(Inputs)), default=INPUTS, show_default=True)
 @click.option("--radius", type=click.Choice(get_args(Radius)), default=RADIUS, show_default=True)
@@ -52,8 +53,9 @@ def verify(options: dict[str, Any], /, **given: Any) -> None:
     from xpipe.cli.verify_order import verify_order
     from xpipe.engine.places import check_file
 
-    check_file("--out", given["out"])
     noun = take_rows(given)
+    given["out"] = given["out"] or default_out(given["weights"])
+    check_file("--out", given["out"])
     act = verify_files if given.pop("mode_is_sign") else verify_order
     if act is verify_order:
         given["noun"] = noun
@@ -64,6 +66,11 @@ def verify(options: dict[str, Any], /, **given: Any) -> None:
         shown, all_argmaxable = act(progress=progress, **given)
     shown()
     sys.exit(0 if all_argmaxable else 1)
+
+
+def default_out(weights: str) -> str:
+    """Where verdicts go if nobody says: into the current folder, named after the weights."""
+    return f"{PurePath(weights.rstrip('/')).stem or 'weights'}.verdicts.parquet"
 
 
 def take_rows(given: dict[str, Any]) -> str:
