@@ -156,8 +156,8 @@ def measure(problem: Problem, name: tuple[str, str, int], *, trees: bool) -> Ite
         start = time.perf_counter()
         found = chosen if method == taken else impute(problem.X, problem.Y1, problem.Y2, method=method, seed=name[2])
         seconds = seconds_of_auto if method == taken else round(time.perf_counter() - start, 2)
-        scores = found.scores if method == "discriminative" else None
-        worth = precisions(problem, found.labels, scores) if trees else ()
+        soft = found.soft_labels if method == "discriminative" else None
+        worth = precisions(problem, found.labels if soft is None else soft, soft) if trees else ()
         yield Cell(*name, method, round(f1(found.labels, problem.Y), 5), worth, seconds, "")
     tried = chosen.trace["choice"]["tried"]
     yield Cell(*name, "auto", round(f1(chosen.labels, problem.Y), 5), (), seconds_of_auto, taken, tried)

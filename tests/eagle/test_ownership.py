@@ -103,3 +103,20 @@ def test_chunks_of_labels_lose_nothing_and_are_the_whole(owners, threshold, cali
         assert found.indptr.tolist() == whole.indptr.tolist()
         assert found.indices.tolist() == whole.indices.tolist()
         assert found.data.tobytes() == whole.data.tobytes()
+
+
+@pytest.mark.parametrize("lowest", [0.0, 0.1, 0.3, 1.0])
+def test_candidates_are_the_other_pairs_above_the_lowest_chance(lowest):
+    X, Y = planted(n_samples=200)
+    Y1, Y2 = overlapping(Y)
+    rows, calibration = whitened(X, 16, 1.0), (4.0, 2.0, -0.4, 2)
+    options = {"calibration": calibration, "most_members": 6, "threads": 1}
+    found = find_owners(rows, Y1, Y2, threshold=0.4, lowest=lowest, **options)
+    every = find_owners(rows, Y1, Y2, threshold=0.0, **options).owners.toarray()
+    owned = found.owners.toarray() > 0
+    assert (found.owners.toarray()[every > 0.4] > 0).all()
+    wanted = np.where((every > lowest) & ~owned, every, 0)
+    assert found.candidates.toarray().tobytes() == wanted.tobytes()
+    assert (found.candidates.nnz > 0) == (lowest < 0.4)
+    one = find_owners(rows, Y1, Y2, owners="one", lowest=lowest, **options)
+    assert one.candidates.nnz == 0

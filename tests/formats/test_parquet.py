@@ -54,7 +54,7 @@ def random_rows(n_rows, n_features=30, n_labels=9, seed=0):
     return X, Y
 
 
-def write_dataset(folder, X, Y, cuts, row_group=4) -> str:
+def write_dataset(folder, X, Y, cuts, row_group=4, candidates=None) -> str:
     """An emitted dataset of one split, samples numbered from 100 on."""
     folder.mkdir(exist_ok=True)
     features, labels, parts = to_triple(X), to_triple(Y), []
@@ -63,10 +63,13 @@ def write_dataset(folder, X, Y, cuts, row_group=4) -> str:
         facts = write_dataset_part(
             str(folder / path), np.arange(start, stop) + 100, slice_rows(features, start, stop),
             slice_rows(labels, start, stop), n_features=X.shape[1], n_labels=Y.shape[1], row_group=row_group,
+            candidates=None if candidates is None else slice_rows(to_triple(candidates), start, stop),
         )  # fmt: skip
         parts.append({"path": path, **facts})
     splits = {"train": {"rows": X.shape[0], "parts": parts}}
     about = {"n_features": X.shape[1], "n_labels": Y.shape[1], "splits": splits}
+    if candidates is not None:
+        about["candidates"] = candidates.nnz
     (folder / "dataset.json").write_text(json.dumps(about))
     return str(folder)
 
@@ -368,3 +371,40 @@ def test_further_columns_are_the_same_bytes_however_they_are_chunked(tmp_path):
         found.append(write_dataset_part(path, np.arange(6000), rows, rows, **sizes, beside={"id": chunks})["sha256"])
         assert pq.ParquetFile(path).read()["id"].to_pylist() == ids.to_pylist()
     assert found[0] == found[1]
+
+
+# ---------------------------------------------------------------- candidates
+
+
+def with_candidates(n_rows):
+    X, Y = random_rows(n_rows)
+    more = random_rows(n_rows, seed=1)[1]
+    more = sp.csr_matrix(more - more.multiply(Y > 0), dtype=np.float32)
+    more.eliminate_zeros()
+    more.sort_indices()
+    return X, Y, more
+
+
+def test_candidates_are_labels_only_where_they_are_asked_for(tmp_path):
+    X, Y, more = with_candidates(10)
+    folder = write_dataset(tmp_path / "d", X, Y, [0, 7, 10], candidates=more)
+    assert oracles.rows_of(read_split(folder)[1]) == oracles.rows_of(Y)
+    soft = [labels for _, _, _, labels in iterate_groups(folder, "train", soft=True)]
+    both = [{**row, **likely} for row, likely in zip(oracles.rows_of(Y), oracles.rows_of(more), strict=True)]
+    assert [row for labels in soft for row in oracles.rows_of(labels)] == both
+    plain = write_dataset(tmp_path / "plain", X, Y, [0, 7, 10])
+    labels = [labels for _, _, _, labels in iterate_groups(plain, "train", soft=True)]  # it has none
+    assert [row for rows in labels for row in oracles.rows_of(rows)] == oracles.rows_of(Y)
+
+
+def test_candidates_that_are_counted_must_be_there(tmp_path):
+    X, Y, _ = with_candidates(10)
+    folder = write_dataset(tmp_path / "d", X, Y, [0, 10])
+    about = json.loads((tmp_path / "d" / "dataset.json").read_text())
+    (tmp_path / "d" / "dataset.json").write_text(json.dumps({**about, "candidates": 3}))
+    assert read_split(folder)[1].nnz == Y.nnz
+    with pytest.raises(DataError, match="candidates"):
+        list(iterate_groups(folder, "train", soft=True))
+    (tmp_path / "d" / "dataset.json").write_text(json.dumps({**about, "candidates": -1}))
+    with pytest.raises(DataError, match="candidates"):
+        read_split(folder)

@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import oracles
-from tests.strategies import csr_matrices
+from tests.strategies import csr_matrices, finite_float32
 from xpipe.ground.sparse import Triple, to_triple
 from xpipe.ground.sparse_rows import (
     binarised,
     concatenate,
     entries_of_rows,
     entry_rows,
+    join_entries,
     keep_entries,
     matrix_with_ones,
     row_pointers,
@@ -111,3 +112,18 @@ def test_ones():
     assert matrix_with_ones(matrix).toarray().tolist() == [[1, 1, 0], [0, 1, 0]]
     assert binarised(matrix).toarray().tolist() == [[0, 1, 0], [0, 1, 0]]
     assert matrix.data.tolist() == [0, 2, -1]
+
+
+@given(csr_matrices(n_rows=5, values=finite_float32), csr_matrices(n_rows=5, values=finite_float32))
+def test_join_entries(left, right):
+    found = join_entries(to_triple(left), to_triple(right))
+    assert [array.dtype for array in found] == [np.int64, np.int32, np.float32]
+    for row in range(5):
+        wanted = [
+            (int(index), float(value))
+            for matrix in (left, right)
+            for index, value in zip(matrix[row].indices, matrix[row].data, strict=True)
+        ]
+        inside = slice(found.indptr[row], found.indptr[row + 1])
+        pairs = list(zip(found.indices[inside].tolist(), found.values[inside].tolist(), strict=True))
+        assert pairs == sorted(wanted, key=lambda pair: pair[0])

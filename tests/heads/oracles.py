@@ -13,7 +13,7 @@ from xpipe.heads import Targets
 
 def dense(targets: Targets, n_labels: int) -> np.ndarray:
     Y = np.zeros((len(targets), n_labels))
-    Y[targets.rows().numpy(), targets.labels.numpy()] = 1
+    Y[targets.rows().numpy(), targets.labels.numpy()] = 1 if targets.chances is None else targets.chances.numpy()
     return Y
 
 
@@ -43,19 +43,21 @@ def bce_loss(z: np.ndarray, Y: np.ndarray) -> float:
 
 def softmax_loss(z: np.ndarray, Y: np.ndarray, temperature: float) -> float:
     log_p = z / temperature - logsumexp(z / temperature, axis=1, keepdims=True)
-    return float(-np.mean([(row * log).sum() / max(row.sum(), 1) for row, log in zip(Y, log_p, strict=True)]))
+    return float(-np.mean([(row * log).sum() / (row.sum() or 1) for row, log in zip(Y, log_p, strict=True)]))
 
 
 def topk_entropy_loss(z: np.ndarray, Y: np.ndarray, k: int) -> float:
     total = 0.0
     for scores, own in zip(z, Y, strict=True):
         others = np.sort(scores[own == 0])[: max(len(scores) - k, 0)]
-        total += sum(np.log(1 + np.exp(others - score).sum()) for score in scores[own == 1])
+        chosen = zip(own[own > 0], scores[own > 0], strict=True)
+        total += sum(chance * np.log(1 + np.exp(others - score).sum()) for chance, score in chosen)
     return total / len(z)
 
 
 def lml_loss(z: np.ndarray, Y: np.ndarray, k: int) -> float:
-    return float(-np.mean([np.log(lml_projection(x, k)[own == 1]).sum() for x, own in zip(z, Y, strict=True)]))
+    logs = [own[own > 0] @ np.log(lml_projection(x, k)[own > 0]) for x, own in zip(z, Y, strict=True)]
+    return float(-np.mean(logs))
 
 
 def quasibinary_loss(z: np.ndarray, Y: np.ndarray) -> tuple[float, float]:

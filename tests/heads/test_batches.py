@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from torch.utils.data import DataLoader
 
 from tests.heads.datasets import N_FEATURES, N_LABELS, make_rows, write_heads
 from xpipe.errors import ConfigError, DataError
+from xpipe.formats.parquet import write_dataset_part
 from xpipe.ground._splitmix_numba import hash_numbers
+from xpipe.ground.sparse import canonical, to_triple
 from xpipe.heads.batch import Batch
 from xpipe.heads.batches import ParquetBatches
 
@@ -162,3 +167,25 @@ def test_the_hash_spreads():
     hash_numbers(np.arange(100_000, dtype=np.uint64), hashed)
     assert len(np.unique(hashed)) == 100_000
     assert abs((hashed >> np.uint64(63)).mean() - 0.5) < 0.01
+
+
+@pytest.mark.parametrize("scores", ["posterior", "chance"])
+def test_candidates_are_targets_where_chances_count(tmp_path, scores):
+    X, Y = make_rows(40)
+    more = sp.csr_matrix((Y.toarray() == 0) & (np.random.default_rng(0).random(Y.shape) < 0.1), dtype=np.float32) / 4
+    written = write_dataset_part(
+        str(tmp_path / "split=train" / "part-00000.parquet"), 1000 + 7 * np.arange(40), to_triple(X), to_triple(Y),
+        n_features=N_FEATURES, n_labels=N_LABELS, row_group=16, candidates=to_triple(canonical(more)),
+    )  # fmt: skip
+    parts = [{"path": "split=train/part-00000.parquet", **written}]
+    about = {"n_features": N_FEATURES, "n_labels": N_LABELS, "splits": {"train": {"rows": 40, "parts": parts}}}
+    about |= {"label_scores": scores, "candidates": more.nnz}
+    (tmp_path / "dataset.json").write_text(json.dumps(about))
+    wanted = (Y + more if scores == "posterior" else Y).toarray()
+    for batch in ParquetBatches(str(tmp_path), batch_size=7):
+        targets = batch.targets
+        assert (targets.chances is not None) == (scores == "posterior")
+        found = np.zeros((batch.n_rows, N_LABELS), np.float32)
+        found[targets.rows(), targets.labels] = 1 if targets.chances is None else targets.chances
+        assert np.array_equal(found, wanted[(batch.samples.numpy() - 1000) // 7])
+        assert all((row.diff() > 0).all() for row in targets.labels.tensor_split(targets.offsets[1:-1]))

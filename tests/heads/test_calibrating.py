@@ -13,7 +13,7 @@ from tests.heads.datasets import make_rows, write_heads
 from xpipe.errors import ConfigError, DataError
 from xpipe.ground import calibration_map
 from xpipe.ground.calibration_map import fit_map
-from xpipe.heads import HeadModel, ParquetBatches, TrainOptions, calibrating, matrix_batches, train_head
+from xpipe.heads import HeadModel, ParquetBatches, Targets, TrainOptions, calibrating, matrix_batches, train_head
 from xpipe.heads.calibrating import predict_held_out
 from xpipe.heads.packing import pack
 from xpipe.heads.training_run import TrainingRun
@@ -163,10 +163,13 @@ def test_chances_of_labels_count(folder, tmp_path):
     about = json.loads((tmp_path / "heads" / "dataset.json").read_text())
     (tmp_path / "heads" / "dataset.json").write_text(json.dumps({**about, "label_scores": "posterior"}))
     (batch, *_) = ParquetBatches(str(tmp_path / "heads"), shuffle=False)
-    assert batch.chances.tolist() == [1.0] * len(batch.targets.labels)  # as they were written
-    assert next(iter(ParquetBatches(folder, shuffle=False))).chances is None
+    assert batch.targets.chances.tolist() == [1.0] * len(batch.targets.labels)  # as they were written
+    assert next(iter(ParquetBatches(folder, shuffle=False))).targets.chances is None
     model = train_head(folder, replace(OPTIONS, calibrate="none")).model
-    halves = [batch._replace(chances=batch.chances / 2) for batch in ParquetBatches(str(tmp_path / "heads"))]
+    halves = [
+        batch._replace(targets=Targets(*batch.targets[:2], batch.targets.chances / 2))
+        for batch in ParquetBatches(str(tmp_path / "heads"))
+    ]
     ends = [
         calibration_map.fit_predictions(*predict_held_out(model, batches)).probabilities[-1]
         for batches in (halves, ParquetBatches(folder))

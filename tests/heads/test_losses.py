@@ -48,6 +48,39 @@ def test_gradient(name, sets):
     assert torch.autograd.gradcheck(lambda z: LOSSES[name][0](z, Targets.of(sets)), (z,))
 
 
+def uncertain(sets, seed=0) -> Targets:
+    return with_chances(sets, torch.rand(sum(map(len, sets)), generator=torch.Generator().manual_seed(seed)))
+
+
+def with_chances(sets, chances) -> Targets:
+    return Targets(*Targets.of(sets)[:2], chances)
+
+
+@pytest.mark.parametrize("sets", SETS)
+@pytest.mark.parametrize("name", LOSSES)
+def test_chances_of_targets(name, sets):
+    loss, slow = LOSSES[name]
+    z, targets = some_logits(), uncertain(sets)
+    expected = slow(z.numpy(), oracles.dense(targets, 7))
+    assert float(loss(z, targets)) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    assert float(loss(z.float(), targets)) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    assert torch.autograd.gradcheck(lambda z: loss(z, targets), (some_logits(1).requires_grad_(),))
+    certain = with_chances(sets, torch.ones(len(targets.labels)))
+    assert float(loss(z, certain)) == pytest.approx(float(loss(z, Targets.of(sets))), rel=1e-12)
+
+
+def test_binary_loss_is_the_one_to_expect():
+    """The mean over all label sets that rows may have, each with its probability."""
+    z, chances = some_logits()[:1], [0.3, 0.9, 0.5]
+    total = 0.0
+    for number in range(8):
+        has = [bool(number >> place & 1) for place in range(3)]
+        weight = np.prod([chance if own else 1 - chance for chance, own in zip(chances, has, strict=True)])
+        total += weight * float(bce_loss(z, Targets.of([[place + 2 for place in range(3) if has[place]]])))
+    targets = with_chances([[2, 3, 4]], torch.tensor(chances, dtype=torch.float64))
+    assert float(bce_loss(z, targets)) == pytest.approx(total, rel=1e-12)
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_huge_logits_stay_finite(name):
     z = (some_logits(2, torch.float32) * 1e4).requires_grad_()

@@ -26,9 +26,16 @@ def test_moves_and_travels():
         assert isinstance(other, Targets)
         assert other.labels.tolist() == [2, 0, 1]
         assert len(other) == 2
-    offsets, labels = targets
+        assert other.chances is None
+        assert other.n_expected() == 3
+    offsets, labels, chances = targets
     assert offsets is targets.offsets
     assert labels is targets.labels
+    assert chances is None
+    uncertain = Targets(offsets, labels, torch.tensor([0.5, 0.25, 1.0]))
+    for other in (uncertain.to("cpu"), pickle.loads(pickle.dumps(uncertain))):
+        assert other.chances.tolist() == [0.5, 0.25, 1.0]
+        assert other.n_expected() == 1.75
 
 
 def test_nothing():

@@ -45,7 +45,9 @@ USUAL_RIDGE = RIDGES[START]
 SEARCH_LABELS = 100  # labels of the trial that ridges are compared by
 FEEDBACK = 1  # rounds that learn from calibrated posteriors where members are alike; more let groups confirm each other
 USUAL_THRESHOLD = 0.5  # where nothing can be calibrated
-RECALL_ALIKE = 9.0  # how much recall counts beside precision where members are alike (F3): many own, chances are low
+NO_CANDIDATES = 1.0  # no chance is above this
+CANDIDATE_RECALL = 4.0  # candidates are above the threshold of the highest expected F2: recall counts four times
+CANDIDATE_RECALL_ALIKE = 9.0  # of F3, where members are alike: many own a label then, and chances are low
 TIE = 0.02  # two methods are equal when what they explain differs by less than this part
 FAR_MORE = 0.8  # the baseline wins where every splitting method explains less than this part of what it explains
 MANY_OWNERS = 0.25  # members are alike: at least this share of the (sample, label) pairs looks owned, ...
@@ -60,13 +62,14 @@ class Choice:
     method: str
     ridge: float
     calibration: tuple[float, ...]  # the fields of the last `Calibration`, or nothing
-    threshold: float  # on posteriors; chosen for the highest expected F1, or F3 where members are alike
+    threshold: float  # on posteriors of owners; chosen for the highest expected F1
     most_members: int  # size of the largest groups that have no say in their own scores
     why: str = ""  # one sentence
     tried: dict[str, Any] = field(default_factory=dict)  # the figures behind the choice
     crowd: Crowd | None = None  # all groups by size
     trust: TrialQuality | None = None  # how good the owners of the method look in the trial
     feedback: tuple[tuple[float, ...], ...] = ()  # the calibrations of the rounds before the last
+    lowest: float = NO_CANDIDATES  # pairs with a higher posterior that are no owners are candidates
 
 
 @dataclass(frozen=True)
@@ -173,7 +176,7 @@ def _choose_by_trials(
     held_out, likelihoods = _best_ridge(few, search, spectrum, options, likeness, threads)
     fitted = _attempt(X, trial, held_out.whitener, options, held_out.ridge, likeness, threads)
     best = fitted if crowd.weight else _with_feedback(fitted, trial, likeness, threads)
-    judgement = _judge(best, trial, options.threshold, threads, RECALL_ALIKE ** (1 - crowd.weight))
+    judgement = _judge(best, trial, options.threshold, threads)
     tried: dict[str, Any] = {
         "ridge": {f"{ridge:g}": likelihood for ridge, likelihood in likelihoods.items()},
         "likeness": round(likeness, 4),
@@ -181,8 +184,7 @@ def _choose_by_trials(
     }
     method, why = "discriminative", f"ridge {best.ridge:g} predicts the labels of held-out groups best"
     if options.method == "auto":
-        sure = _judge(best, trial, options.threshold, threads)
-        found = _compare(few, search, held_out, sure, options, mean, threads)
+        found = _compare(few, search, held_out, judgement, options, mean, threads)
         tried["explained"] = {name: round(value, 5) for name, value in found.explained.items()}
         tried["owner_share"], tried["expected_gain"] = found.owner_share, found.expected_gain
         method, why = _pick(found, calibrated=bool(best.calibration))
@@ -193,9 +195,17 @@ def _choose_by_trials(
     trust = trial_quality(best.fitted, best.forecast, trial, best.calibration, crowd, owned, threads, scores)
     choice = Choice(
         method, best.ridge, best.calibration, judgement.threshold, trial.most_members, why, tried, crowd, trust,
-        best.feedback,
+        best.feedback, _lowest_candidate(best, judgement, crowd),
     )  # fmt: skip
     return choice, best.whitener
+
+
+def _lowest_candidate(best: RidgeTrial, judgement: Judgement, crowd: Crowd) -> float:
+    """The posterior that candidates are above: of the highest expected F2, or F3 where members are alike."""
+    if not best.calibration:
+        return NO_CANDIDATES
+    recall = CANDIDATE_RECALL_ALIKE + (CANDIDATE_RECALL - CANDIDATE_RECALL_ALIKE) * crowd.weight
+    return min(selection.threshold_of(judgement.posterior, recall), judgement.threshold)
 
 
 def _without_trial(spectrum: Spectrum, options: ImputeOptions, most_members: int) -> tuple[Choice, Whitener]:
@@ -231,7 +241,9 @@ def _attempt(
     rows = whiten(X, whitener, threads)
     own = kinship_of_groups(rows, trial.Y1, trial.most_members, threads)
     judged = judged_kinship(rows, trial, threads)
-    fitted = fit_posteriors(rows, trial.Y1, trial.Y2, rounds=options.rounds, kinship=own, threads=threads)
+    fitted = fit_posteriors(
+        rows, trial.Y1, trial.Y2, rounds=options.rounds, kinship=own, whitener=whitener, threads=threads
+    )
     found = forecast(rows, trial, fitted.posterior, threads, selection.SLOPES, judged)
     calibration, likelihood = selection.calibrate(found, trial, likeness)
     return RidgeTrial(ridge, likelihood, whitener, rows, own, judged, fitted, found, tuple(calibration or ()))
@@ -244,7 +256,10 @@ def _with_feedback(first: RidgeTrial, trial: Trial, likeness: float, threads: in
         if not best.calibration:
             return first
         start = calibrated_posteriors(best.fitted.score, trial.Y1, trial.Y2, best.calibration, threads)
-        fitted = fit_posteriors(best.rows, trial.Y1, trial.Y2, rounds=1, start=start, kinship=best.own, threads=threads)
+        fitted = fit_posteriors(
+            best.rows, trial.Y1, trial.Y2, rounds=1, start=start, kinship=best.own, whitener=best.whitener,
+            threads=threads,
+        )  # fmt: skip
         told = sp.csr_matrix((start, fitted.score.indices, fitted.score.indptr), shape=fitted.score.shape)
         found = forecast(best.rows, trial, told, threads, selection.SLOPES, best.judged)
         calibration, _ = selection.calibrate(found, trial, likeness)
@@ -255,11 +270,11 @@ def _with_feedback(first: RidgeTrial, trial: Trial, likeness: float, threads: in
     return best if best.calibration else first
 
 
-def _judge(best: RidgeTrial, trial: Trial, threshold: float | None, threads: int, recall: float = 1.0) -> Judgement:
-    """The pairs of the trial that look owned; choose the threshold unless it is given. recall: see `threshold_of`."""
+def _judge(best: RidgeTrial, trial: Trial, threshold: float | None, threads: int) -> Judgement:
+    """The pairs of the trial that look owned; choose the threshold unless it is given."""
     posterior = posteriors_of(best.fitted, trial.Y1, trial.Y2, best.calibration, threads)
     if threshold is None:
-        threshold = selection.threshold_of(posterior, recall) if best.calibration else USUAL_THRESHOLD
+        threshold = selection.threshold_of(posterior) if best.calibration else USUAL_THRESHOLD
     owned = (posterior > threshold) | best_pairs(best.fitted.score, trial.Y1, trial.Y2)
     return Judgement(posterior, threshold, owned)
 

@@ -38,9 +38,11 @@ from xpipe.eagle._rounds_numba import LARGE_GROUP, TILE_ROWS, Kinship, RoundSpac
 from xpipe.eagle._rows_numba import Lists
 from xpipe.eagle._whitened_numba import Whitened
 from xpipe.eagle.chances import Crowd, label_shifts, shifted
+from xpipe.eagle.large_labels import fit_large_labels, is_large
 from xpipe.eagle.numbering import with_samples
 from xpipe.eagle.options import ImputeOptions
 from xpipe.eagle.problem import columns_of
+from xpipe.eagle.whitening import Whitener
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.ground.machine import lent, usable_cores
 from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
@@ -76,11 +78,12 @@ class ChanceSums(NamedTuple):
 class Owned(NamedTuple):
     """What a chunk of labels found.
 
-    owners: posteriors, samples x labels. chances: of all pairs that groups allow; None where posteriors are not
-    calibrated.
+    owners: posteriors, samples x labels. candidates: posteriors of the most likely other pairs. chances: of all pairs
+    that groups allow; None where posteriors are not calibrated.
     """
 
     owners: sp.csr_matrix
+    candidates: sp.csr_matrix
     chances: ChanceSums | None
 
 
@@ -94,25 +97,37 @@ def find_owners(
     crowd: Crowd | None = None,
     owners: str = ImputeOptions.owners,
     threshold: float = 0.5,
+    lowest: float = 1.0,
     rounds: int = ImputeOptions.rounds,
     most_members: int | None = None,
+    whitener: Whitener | None = None,
     threads: int | None = None,
 ) -> Owned:
-    """The posteriors of the owners, and sums of the chances of all pairs.
+    """The posteriors of the owners and of the candidates, and sums of the chances of all pairs.
 
     The best sample of every group owns the label, so that no threshold leaves a label without an owner. Of equal
     samples the one with the lowest number is the best. The numbers of groups, and empty groups, change nothing.
-    feedback: the calibrations of the rounds before the last; calibration: the one that gives the posteriors.
+    feedback: the calibrations of the rounds before the last; calibration: the one that gives the posteriors. lowest:
+    pairs with a posterior above it that are no owners are candidates; there are none where owners are one per group.
+    whitener: see `fit_posteriors`.
     """
     Y1, Y2 = with_samples(Y1, Y2)
-    fitted = fit_posteriors(rows, Y1, Y2, rounds=rounds, feedback=feedback, most_members=most_members, threads=threads)
+    fitted = fit_posteriors(
+        rows, Y1, Y2, rounds=rounds, feedback=feedback, most_members=most_members, whitener=whitener, threads=threads
+    )
     posterior = posteriors_of(fitted, Y1, Y2, calibration, threads)
-    kept = best_pairs(fitted.score, Y1, Y2)
+    kept, likely = best_pairs(fitted.score, Y1, Y2), np.zeros(len(posterior), dtype=bool)
     if owners == "posterior":
         kept |= posterior > threshold
-    found = keep_entries(to_triple(fitted.score)._replace(values=posterior), kept)
+        likely = (posterior > lowest) & ~kept
     sums = _chance_sums(fitted.score, posterior, kept, Y2, crowd or Crowd((), (), 0.0)) if len(calibration) else None
-    return Owned(canonical(sp.csr_matrix(to_matrix(found, Y1.shape[0]).T), "scores"), sums)
+    pairs = to_triple(fitted.score)._replace(values=posterior)
+    return Owned(_by_sample(pairs, kept, Y1.shape[0]), _by_sample(pairs, likely, Y1.shape[0]), sums)
+
+
+def _by_sample(pairs: Triple, kept: np.ndarray, n_samples: int) -> sp.csr_matrix:
+    """The pairs (labels x samples) that are True in `kept`, as samples x labels."""
+    return canonical(sp.csr_matrix(to_matrix(keep_entries(pairs, kept), n_samples).T), "scores")
 
 
 def _chance_sums(
@@ -173,6 +188,7 @@ def fit_posteriors(
     start: np.ndarray | None = None,
     kinship: Kinship | None = None,
     most_members: int | None = None,
+    whitener: Whitener | None = None,
     threads: int | None = None,
 ) -> Fitted:
     """Posteriors and scores, labels x samples, of every pair that a group allows.
@@ -180,7 +196,8 @@ def fit_posteriors(
     rounds: with a noisy-or, at most; then one for each calibration of `feedback`. start: the posteriors to start from.
     kinship: of the groups, where it is known already.
     most_members: the size of the largest groups that have no say in their own scores; by default as many as fit into
-    the memory.
+    the memory. whitener: the one that whitened the rows; with it, labels with many rows take less time (see
+    `large_labels`).
     """
     threads = threads or usable_cores()
     allowed = to_triple(sp.csr_matrix(spread_labels(Y1, Y2).T))
@@ -193,9 +210,13 @@ def fit_posteriors(
     posterior, score = np.zeros(len(allowed.indices), np.float32), np.zeros(len(allowed.indices), np.float32)
     n_pairs = np.diff(allowed.indptr)
     queue = np.argsort(-n_pairs, kind="stable")  # the heaviest labels come first
+    n_large = int(is_large(n_pairs, rows.n_features).sum()) if whitener is not None else 0
+    if whitener is not None and n_large:
+        large, queue = queue[:n_large], queue[n_large:]
+        fit_large_labels(large, pairs, rows, whitener, kinship, schedule, first, posterior, score, threads)
     spare: SimpleQueue[RoundSpace] = SimpleQueue()
     for _ in range(threads):
-        spare.put(_round_space(rows, int(n_pairs.max(initial=1))))
+        spare.put(_round_space(rows, int(n_pairs[queue].max(initial=1))))
 
     def work(part: slice) -> None:
         with lent(spare) as space:

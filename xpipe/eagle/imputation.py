@@ -22,6 +22,8 @@ from xpipe.ground.machine import check_threads
 from xpipe.ground.sparse import canonical, check_shapes, to_triple
 from xpipe.ground.sparse_rows import matrix_with_ones
 
+SMALLEST_CHANCE = np.float32(1e-6)  # of an owner in `soft_labels`: an entry of 0 would be none
+
 
 @dataclass
 class Imputed:
@@ -40,12 +42,28 @@ class Imputed:
     trust : Expected, optional
         Precision, recall and F1 to expect of the labels, with intervals; found without a true label of a sample. None
         where no chances are known.
+    candidates : scipy.sparse.csr_matrix of shape (n_samples, n_labels), optional
+        The chances of the most likely pairs that are no owners, by the method `discriminative`. More of them are wrong
+        than right, but a trainer that counts each label with its chance learns from them.
     """
 
     labels: sp.csr_matrix
     scores: sp.csr_matrix
     trace: dict[str, Any] = field(default_factory=dict)
     trust: Expected | None = None
+    candidates: sp.csr_matrix | None = None
+
+    @property
+    def soft_labels(self) -> sp.csr_matrix:
+        """The scores of owners and candidates: labels for trainers that count each with its chance.
+
+        With it, `LabelTree().fit(X, found.soft_labels, label_scores=found.soft_labels)` trains on both.
+        """
+        if self.candidates is None:
+            return self.scores
+        owners = self.scores.copy()
+        owners.data = np.maximum(owners.data, SMALLEST_CHANCE)
+        return canonical(sp.csr_matrix(owners + self.candidates), "labels")
 
 
 class MatrixRows:
@@ -167,4 +185,4 @@ def impute(
     known = None if decision.choice is None else decision.choice.trust
     sums = assigned.chances
     trust, trace["trust"] = expectation(known, assigned.scores.nnz, sums and sums.owned, sums and sums.total)
-    return Imputed(matrix_with_ones(assigned.scores), assigned.scores, trace, trust)
+    return Imputed(matrix_with_ones(assigned.scores), assigned.scores, trace, trust, assigned.candidates)

@@ -11,7 +11,7 @@ all labels. Stage assign carries it out on a cluster, with many chunks:
            eagle0, eagle, centred: embed, then the nearest sample of each group         (`embedding`, `assignment`)
            baseline: every label of a group to each of its samples
            then: no label is lost                                                       (`ownership`)
-       gives the scores of the owners, samples x labels of the chunk
+       gives the scores of the owners, samples x labels of the chunk; discriminative: also those of candidates
     3. the caller joins the chunks
 
 How labels are cut into chunks changes no byte of the result.
@@ -79,12 +79,14 @@ class Assigned:
     """The owners of the labels of a chunk.
 
     scores: samples x labels; an entry is an owner. objective: after 0..steps steps, where the method has one. chances:
-    sums over pairs, where the method gives calibrated chances.
+    sums over pairs, where the method gives calibrated chances. candidates: chances of the most likely pairs that are no
+    owners, where the method has them.
     """
 
     scores: sp.csr_matrix
     objective: np.ndarray | None = None
     chances: ChanceSums | None = None
+    candidates: sp.csr_matrix | None = None
 
 
 def needs_mean(options: ImputeOptions) -> bool:
@@ -156,7 +158,7 @@ def _assign(
         return Assigned(spread_labels(Y1, Y2))
     if method == "discriminative":
         found = _discriminative(decision, features, chunk, threads)
-        return Assigned(found.owners, chances=found.chances)
+        return Assigned(found.owners, chances=found.chances, candidates=found.candidates)
     X = features.take(chunk.samples, scaled=False)
     if embedding is not None:
         return Assigned(assign(X, Y1, Y2, embedding, threads=threads, return_scores=True, backend=backend)[1])
@@ -176,6 +178,6 @@ def _discriminative(decision: Decision, features: FeatureRows, chunk: Chunk, thr
     rows = whiten(features.take(chunk.samples, scaled=True), whitener, threads)  # the plain rows are freed here
     return find_owners(
         rows, chunk.Y1, chunk.Y2, calibration=choice.calibration, feedback=choice.feedback, crowd=choice.crowd,
-        owners=options.owners, threshold=choice.threshold, rounds=options.rounds, most_members=choice.most_members,
-        threads=threads,
+        owners=options.owners, threshold=choice.threshold, lowest=choice.lowest, rounds=options.rounds,
+        most_members=choice.most_members, whitener=whitener, threads=threads,
     )  # fmt: skip

@@ -58,8 +58,9 @@ CONTEXT = {  # the one of the specification, word by word, and prov
 }
 CONFORMS_TO = ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"]
 PARQUET = "application/x-parquet"
-INTEGERS, TEXTS = ("sample", "indices", "labels", "label", "original_label", "frequency"), ("id", "group", "name")
-LISTS = ("indices", "values", "labels", "label_scores", "group")
+INTEGERS = ("sample", "indices", "labels", "candidates", "label", "original_label", "frequency")
+TEXTS = ("id", "group", "name")
+LISTS = ("indices", "values", "labels", "label_scores", "candidates", "candidate_scores", "group")
 LABEL_COLUMNS = {
     "label": "number of the label, from 0",
     "original_label": "number of the label in the input",

@@ -18,6 +18,8 @@ COLUMNS = {
     "values": "one value per feature",
     "labels": "numbers of the labels, from 0; `labels.parquet` has their names",
     "label_scores": "one score per label",
+    "candidates": "numbers of further labels that the row may have, more likely not",
+    "candidate_scores": "one chance per candidate",
     "id": "id of the row in the table that it comes from",
     "group": "names of the groups that the row is in",
 }

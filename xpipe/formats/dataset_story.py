@@ -136,7 +136,16 @@ def _labels(about: dict[str, Any]) -> str:
         )
     else:
         found = "Labels of training rows are as they were read."
-    return f"{found} {scores}{others}".replace("  ", " ")
+    return f"{found} {scores}{_candidates(about)}{others}".replace("  ", " ")
+
+
+def _candidates(about: dict[str, Any]) -> str:
+    if "candidates" not in about:
+        return ""
+    return (
+        f" `candidates` has {about['candidates']:,} further labels that training rows may have, with their "
+        "probabilities, for trainers that count each label with its probability."
+    )
 
 
 def _is_assigned(about: dict[str, Any]) -> bool:

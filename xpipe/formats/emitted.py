@@ -80,6 +80,7 @@ class About(TypedDict):
     labels: NotRequired[FileAbout]
     label_embedding: NotRequired[VectorsAbout]
     label_scores: NotRequired[str]
+    candidates: NotRequired[Count]
     labels_a_row: NotRequired[Annotated[float, Field(ge=0, allow_inf_nan=False)]]
     k: NotRequired[Width]
     filtered: NotRequired[dict[str, Any]]

@@ -1,7 +1,9 @@
 """The emitted dataset in Parquet, read: rows, splits, row groups, label vectors. The widths are in the schema.
 
 Columns: sample int64, indices list<int32>, values list<float32>, labels list<int32>, label_scores list<float32>; one
-row per sample. Holds no filtering and no normalising. What writes these files is `parquet_writing`.
+row per sample. Where dataset.json counts `candidates`, there are the columns candidates list<int32> and
+candidate_scores list<float32>, too. Holds no filtering and no normalising. What writes these files is
+`parquet_writing`.
 """
 
 from __future__ import annotations
@@ -16,9 +18,17 @@ import scipy.sparse as sp
 
 from xpipe.errors import DataError
 from xpipe.formats.emitted import AGAIN, DATASET_FORMAT, LABELS_SCHEMA, About, Part, list_parts, read_about
-from xpipe.formats.parquet_files import checked_matrix, declared_width, lists_to_rows, open_parquet, sample_numbers
+from xpipe.formats.parquet_files import (
+    Columns,
+    checked_matrix,
+    declared_width,
+    lists_to_rows,
+    open_parquet,
+    sample_numbers,
+)
 from xpipe.formats.parquet_matrix import read_matrix, write_matrix
 from xpipe.formats.parquet_writing import (
+    CANDIDATE_COLUMNS,
     DATASET_COLUMNS,
     EMBEDDING_COLUMNS,
     write_dataset_part,
@@ -27,7 +37,7 @@ from xpipe.formats.parquet_writing import (
 )
 from xpipe.ground import files
 from xpipe.ground.sparse import Triple
-from xpipe.ground.sparse_rows import concatenate
+from xpipe.ground.sparse_rows import concatenate, join_entries
 
 __all__ = [
     "DATASET_FORMAT",
@@ -35,6 +45,7 @@ __all__ = [
     "Row",
     "check_samples",
     "dataset_files",
+    "has_candidates",
     "iterate_groups",
     "iterate_rows",
     "read_about",
@@ -52,6 +63,7 @@ __all__ = [
 ]
 
 _COLUMNS = [name for name, _ in DATASET_COLUMNS]
+_SOFT_COLUMNS = [name for name, _ in (*DATASET_COLUMNS, *CANDIDATE_COLUMNS)]
 
 
 class Row(NamedTuple):
@@ -189,8 +201,8 @@ def iterate_rows(folder: str, split: str = "train") -> Iterator[Row]:
 class _open_part(open_parquet):
     """A part of an emitted dataset; its digest, rows and widths must be those that dataset.json says."""
 
-    def __init__(self, part: Part, about: About):
-        super().__init__(part.path, DATASET_COLUMNS, sha256=part.sha256, fix=AGAIN)
+    def __init__(self, part: Part, about: About, *, soft: bool = False):
+        super().__init__(part.path, _columns_of(soft), sha256=part.sha256, fix=AGAIN)
         self.part, self.about = part, about
 
     def __enter__(self) -> pq.ParquetFile:
@@ -205,23 +217,40 @@ class _open_part(open_parquet):
         return parquet
 
 
+def has_candidates(about: About) -> bool:
+    """Whether the rows of a dataset have columns of candidates. about: its dataset.json."""
+    return "candidates" in about
+
+
+def _columns_of(soft: bool) -> Columns:
+    """The columns that are read. soft: those of candidates, too."""
+    return [*DATASET_COLUMNS, *CANDIDATE_COLUMNS] if soft else DATASET_COLUMNS
+
+
 def iterate_groups(
-    folder: str, split: str, first: int = 0, last: int | None = None
+    folder: str, split: str, first: int = 0, last: int | None = None, *, soft: bool = False
 ) -> Iterator[tuple[dict[str, str], np.ndarray, Triple, Triple]]:
-    """(schema metadata, samples, features, labels) of each row group of the files first to last - 1; default: all."""
+    """(schema metadata, samples, features, labels) of each row group of the files first to last - 1; default: all.
+
+    soft: candidates count as labels, too, where the dataset has them.
+    """
     about = read_about(folder)
+    soft = soft and has_candidates(about)
     for part in list_parts(folder, split, about)[first:last]:
-        with _open_part(part, about) as parquet:
+        with _open_part(part, about, soft=soft) as parquet:
             meta = {"n_features": str(about["n_features"]), "n_labels": str(about["n_labels"])}
             for group in range(parquet.num_row_groups):
-                table = parquet.read_row_group(group, columns=_COLUMNS)
-                yield meta, *_dataset_rows(table, part.path)
+                table = parquet.read_row_group(group, columns=_SOFT_COLUMNS if soft else _COLUMNS)
+                yield meta, *_dataset_rows(table, part.path, soft)
 
 
-def _dataset_rows(table: pa.Table, path: str) -> tuple[np.ndarray, Triple, Triple]:
+def _dataset_rows(table: pa.Table, path: str, soft: bool) -> tuple[np.ndarray, Triple, Triple]:
     """(samples, features, labels) of some rows of a file."""
     features = lists_to_rows(table, "indices", "values", path)
-    return sample_numbers(table, path), features, lists_to_rows(table, "labels", "label_scores", path)
+    labels = lists_to_rows(table, "labels", "label_scores", path)
+    if soft:
+        labels = join_entries(labels, lists_to_rows(table, "candidates", "candidate_scores", path))
+    return sample_numbers(table, path), features, labels
 
 
 def row_groups(folder: str, split: str) -> list[tuple[str, int, int]]:
@@ -234,10 +263,14 @@ def row_groups(folder: str, split: str) -> list[tuple[str, int, int]]:
     return found
 
 
-def read_row_groups(path: str, groups: list[int]) -> tuple[np.ndarray, Triple, Triple]:
-    """(samples, features, labels) of some row groups of a file that `row_groups` listed, in the order given."""
-    with open_parquet(path, DATASET_COLUMNS, fix=AGAIN) as parquet:
-        return _dataset_rows(parquet.read_row_groups(groups, columns=_COLUMNS, use_threads=False), path)
+def read_row_groups(path: str, groups: list[int], *, soft: bool = False) -> tuple[np.ndarray, Triple, Triple]:
+    """(samples, features, labels) of some row groups of a file that `row_groups` listed, in the order given.
+
+    soft: candidates count as labels, too; the file must have them (`has_candidates`).
+    """
+    names = _SOFT_COLUMNS if soft else _COLUMNS
+    with open_parquet(path, _columns_of(soft), fix=AGAIN) as parquet:
+        return _dataset_rows(parquet.read_row_groups(groups, columns=names, use_threads=False), path, soft)
 
 
 def read_samples(folder: str, split: str) -> np.ndarray:

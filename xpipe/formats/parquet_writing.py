@@ -23,6 +23,7 @@ FILE_FORMAT = "1"  # of the columns of one file; that of whole datasets is `emit
 MATRIX_COLUMNS = [("sample", pa.int64()), ("indices", pa.list_(pa.int32())), ("values", pa.list_(pa.float32()))]
 EMBEDDING_COLUMNS = [("label", pa.int32()), *MATRIX_COLUMNS[1:]]
 DATASET_COLUMNS = [*MATRIX_COLUMNS, ("labels", pa.list_(pa.int32())), ("label_scores", pa.list_(pa.float32()))]
+CANDIDATE_COLUMNS = [("candidates", pa.list_(pa.int32())), ("candidate_scores", pa.list_(pa.float32()))]
 
 
 class WrittenFile(TypedDict):
@@ -42,6 +43,7 @@ def write_dataset_part(
     n_features: int,
     n_labels: int,
     row_group: int,
+    candidates: Triple | None = None,
     beside: Mapping[str, pa.ChunkedArray] | None = None,
 ) -> WrittenFile:
     """Write one file of an emitted dataset.
@@ -58,6 +60,8 @@ def write_dataset_part(
         The widths, which go into the schema.
     row_group : int
         Rows of one Parquet row group.
+    candidates : Triple, optional
+        CSR arrays of n rows: labels that a row less likely has, with their chances.
     beside : mapping of str to ChunkedArray, optional
         Further columns, which follow the others: ids and groups of the rows.
 
@@ -69,8 +73,10 @@ def write_dataset_part(
     widths = {"n_features": str(n_features), "n_labels": str(n_labels)}
     # pages begin where arrays do: one array, however many units were read together
     more = {name: column.combine_chunks() for name, column in (beside or {}).items()}
-    columns = [pa.array(samples, pa.int64()), *lists_of_rows(features), *lists_of_rows(labels), *more.values()]
-    schema = [*DATASET_COLUMNS, *((name, column.type) for name, column in more.items())]
+    likely = () if candidates is None else lists_of_rows(candidates)
+    columns = [pa.array(samples, pa.int64()), *lists_of_rows(features), *lists_of_rows(labels), *likely, *more.values()]
+    known = [*DATASET_COLUMNS, *(CANDIDATE_COLUMNS if likely else [])]
+    schema = [*known, *((name, column.type) for name, column in more.items())]
     return write_table(path, schema, columns, widths, row_group)
 
 
@@ -112,7 +118,7 @@ def _write(path: str, table: pa.Table, row_group: int) -> WrittenFile:
     """Write a table; the same table gives the same bytes."""
     sink = pa.BufferOutputStream()
     # Index lists repeat their values, so a dictionary shrinks them; float values do not.
-    repeating = [f"{name}.list.element" for name in table.schema.names if name in ("indices", "labels")]
+    repeating = [f"{name}.list.element" for name in table.schema.names if name in ("indices", "labels", "candidates")]
     pq.write_table(
         table,
         sink,

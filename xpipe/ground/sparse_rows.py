@@ -80,6 +80,16 @@ def concatenate(pieces: Sequence[Triple]) -> Triple:
     )
 
 
+def join_entries(left: Triple, right: Triple) -> Triple:
+    """Row by row the entries of both, indices ascending; both must have as many rows."""
+    lengths, more = np.diff(left.indptr), np.diff(right.indptr)
+    rows = np.concatenate([np.repeat(np.arange(len(lengths)), lengths), np.repeat(np.arange(len(more)), more)])
+    indices = np.concatenate([left.indices, right.indices])
+    order = np.lexsort((indices, rows))
+    values = np.concatenate([left.values, right.values])
+    return Triple(row_pointers(lengths + more), indices[order], values[order])
+
+
 def keep_entries(triple: Triple, keep: np.ndarray) -> Triple:
     """The rows without the entries that are False in `keep` (bool, one per entry)."""
     return Triple(kept_pointers(triple.indptr, keep), triple.indices[keep], triple.values[keep])

@@ -29,9 +29,7 @@ class Batch(NamedTuple):
     indices, values : tensors of int64 and float32, shape (entries,)
         Features of the rows, and their values.
     targets : Targets
-        Label sets of the rows.
-    chances : tensor of float32, shape (labels,), optional
-        The chance that each label is right, where labels were assigned with chances. No loss counts them.
+        Label sets of the rows, with chances where labels were assigned with them.
 
     Examples
     --------
@@ -47,7 +45,6 @@ class Batch(NamedTuple):
     indices: torch.Tensor
     values: torch.Tensor
     targets: Targets
-    chances: torch.Tensor | None = None
 
     @property
     def n_rows(self) -> int:
@@ -58,7 +55,7 @@ class Batch(NamedTuple):
         if self.offsets.device == torch.device(device):
             return self
         samples, offsets, indices, values = (part.to(device, non_blocking=True) for part in self[:4])
-        return Batch(samples, offsets, indices, values, self.targets.to(device), self.chances)
+        return Batch(samples, offsets, indices, values, self.targets.to(device))
 
 
 def matrix_batches(X: sp.csr_matrix, batch_size: int = 256) -> Iterator[Batch]:

@@ -74,5 +74,6 @@ def predict_held_out(model: HeadModel, batches: Iterable[Batch]) -> HeldOut:
 def _true_labels(batch: Batch, n_labels: int) -> sp.csr_matrix:
     """The labels of a batch, with the chances that they are right."""
     labels, offsets = batch.targets.labels.numpy(), batch.targets.offsets.numpy()
-    chances = np.ones(len(labels), np.float32) if batch.chances is None else batch.chances.numpy()
+    told = batch.targets.chances
+    chances = np.ones(len(labels), np.float32) if told is None else told.numpy()
     return canonical(sp.csr_matrix((chances, labels, offsets), (batch.n_rows, n_labels)), "labels")

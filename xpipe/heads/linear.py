@@ -191,7 +191,7 @@ class Quasibinary(_Linear):
 
     def loss(self, logits: torch.Tensor, targets: Targets) -> torch.Tensor:
         found, log_c = quasibinary_loss(logits, targets, self.log_normaliser)
-        if self.training and targets.labels.shape[0]:
+        if self.training and targets.n_expected() > 0:
             self._move(log_c.to(self.log_normaliser.dtype))
         return found
 
@@ -213,13 +213,13 @@ class Quasibinary(_Linear):
         """
         log_c, cut = math.inf, -1  # with C = inf nothing is cut, so the first pass gives the C of the paper
         for _ in range(SETTLING):
-            total, n_cut, n_own, n_all = -math.inf, 0, 0, 0
+            total, n_cut, n_own, n_all = -math.inf, 0, 0.0, 0
             for logits, targets in batches():
                 z = logits.double()
                 is_cut = z > log_c
                 total = float(np.logaddexp(total, float(torch.logsumexp(z.masked_fill(is_cut, -math.inf), (0, 1)))))
-                n_cut, n_own, n_all = n_cut + int(is_cut.sum()), n_own + len(targets.labels), n_all + z.numel()
-            if not 0 < n_own < n_all or n_cut == cut:
+                n_cut, n_own, n_all = n_cut + int(is_cut.sum()), n_own + targets.n_expected(), n_all + z.numel()
+            if not n_cut < n_own < n_all or n_cut == cut:
                 break
             # labels that are cut have q = 1, and the others share the rest; so C only falls, and more may be cut
             log_c, cut = total - math.log(n_own - n_cut), n_cut

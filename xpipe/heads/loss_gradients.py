@@ -15,23 +15,39 @@ from xpipe.heads.lml_balance import balance
 from xpipe.heads.targets import Targets
 
 
+def times_chances(values: torch.Tensor, chances: torch.Tensor | None) -> torch.Tensor:
+    """Values of targets [entries], each times the chance of its target."""
+    return values if chances is None else values * chances.to(values.dtype)
+
+
+def expected(if_own: torch.Tensor, if_not: torch.Tensor, chances: torch.Tensor | None) -> torch.Tensor:
+    """What to expect of targets [entries]: `if_own` with the chance of the target, else `if_not`."""
+    if chances is None:
+        return if_own
+    chances = chances.to(if_own.dtype)
+    return if_own * chances + if_not * (1 - chances)
+
+
 class BinaryLoss(torch.autograd.Function):
     """`bce_loss` of logits z."""
 
     @staticmethod
-    def forward(ctx: Any, z: torch.Tensor, rows: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(z, rows, labels)
+    def forward(
+        ctx: Any, z: torch.Tensor, rows: torch.Tensor, labels: torch.Tensor, chances: torch.Tensor | None
+    ) -> torch.Tensor:
+        ctx.save_for_backward(z, rows, labels, chances)
         terms = functional.softplus(z)
-        terms[rows, labels] = functional.softplus(-z[rows, labels])  # not softplus(z) - z, which would lose digits
+        # not softplus(z) - z, which would lose digits
+        terms[rows, labels] = expected(functional.softplus(-z[rows, labels]), terms[rows, labels], chances)
         return terms.sum(1).sum() / max(len(z), 1)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        z, rows, labels = ctx.saved_tensors
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
+        z, rows, labels, chances = ctx.saved_tensors
         found = torch.sigmoid(z)
-        found[rows, labels] -= 1
-        return found.mul_(grad / max(len(z), 1)), None, None
+        found[rows, labels] -= 1 if chances is None else chances.to(z.dtype)
+        return found.mul_(grad / max(len(z), 1)), None, None, None
 
 
 class SoftmaxLoss(torch.autograd.Function):
@@ -39,21 +55,26 @@ class SoftmaxLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, z: torch.Tensor, targets: Targets, temperature: float) -> torch.Tensor:
-        counts = targets.counts()
-        labelled = (counts > 0).to(z.dtype)
-        rows, weight = targets.rows(), 1 / counts.clamp(min=1).to(z.dtype)
+        rows = targets.rows()
+        if targets.chances is None:
+            counts = targets.counts()
+            labelled, share = (counts > 0).to(z.dtype), (1 / counts.clamp(min=1).to(z.dtype))[rows]
+        else:
+            totals = targets.sums(targets.chances.to(z.dtype))
+            labelled = (totals > 0).to(z.dtype)
+            share = targets.chances.to(z.dtype) / totals.clamp(min=torch.finfo(z.dtype).tiny)[rows]
         scaled = z / temperature if temperature != 1 else z
         logs = torch.log_softmax(scaled, 1)  # not z - logsumexp(z), which would be rounded like z
-        ctx.save_for_backward(logs, labelled, rows, targets.labels, weight)
+        ctx.save_for_backward(logs, labelled, rows, targets.labels, share)
         ctx.temperature = temperature
-        return -(logs[rows, targets.labels] * weight[rows]).sum() / max(len(z), 1)
+        return -(logs[rows, targets.labels] * share).sum() / max(len(z), 1)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        logs, labelled, rows, labels, weight = ctx.saved_tensors
+        logs, labelled, rows, labels, share = ctx.saved_tensors
         found = logs.exp().mul_(labelled[:, None])
-        found[rows, labels] -= weight[rows]
+        found[rows, labels] -= share
         return found.mul_(grad / (ctx.temperature * max(len(logs), 1))), None, None
 
 
@@ -77,14 +98,14 @@ class TopkEntropyLoss(torch.autograd.Function):
         counted -= largest[:, None]  # differences first: a logarithm added to a large logit would be rounded like it
         total = torch.logsumexp(counted, 1).clamp(min=smallest)
         gap = (largest[rows] - z[rows, labels]) + total[rows]
-        ctx.save_for_backward(counted, total, gap, rows, labels)
-        return functional.softplus(gap).sum() / max(len(z), 1)
+        ctx.save_for_backward(counted, total, gap, rows, labels, targets.chances)
+        return times_chances(functional.softplus(gap), targets.chances).sum() / max(len(z), 1)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        counted, total, gap, rows, labels = ctx.saved_tensors
-        pull = torch.sigmoid(gap)
+        counted, total, gap, rows, labels, chances = ctx.saved_tensors
+        pull = times_chances(torch.sigmoid(gap), chances)
         found = (counted - total[:, None]).exp_()
         found *= torch.zeros_like(total).index_add_(0, rows, pull)[:, None]
         found[rows, labels] = -pull
@@ -99,15 +120,16 @@ class ProjectedLoss(torch.autograd.Function):
         found = balance(x, k)
         rows, labels = targets.rows(), targets.labels
         moved = (x[rows, labels].to(found.nu.dtype) - found.origin[rows]) + found.nu[rows]
-        ctx.save_for_backward(found.weights, found.sums, moved, rows, labels)
+        ctx.save_for_backward(found.weights, found.sums, moved, rows, labels, targets.chances)
         ctx.kind = x.dtype
-        return (-functional.logsigmoid(moved).sum() / max(len(x), 1)).to(x.dtype)
+        return (-times_chances(functional.logsigmoid(moved), targets.chances).sum() / max(len(x), 1)).to(x.dtype)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        weights, sums, moved, rows, labels = ctx.saved_tensors
+        weights, sums, moved, rows, labels, chances = ctx.saved_tensors
         pull = torch.sigmoid(-moved) * (grad.to(moved.dtype) / max(len(weights), 1))  # -d log y / d (x + nu)
+        pull = times_chances(pull, chances)
         pulls = torch.zeros_like(sums).index_add_(0, rows, pull)
         found = weights * (pulls / sums).to(weights.dtype)[:, None]  # d nu / d x = -weights / sums
         found[rows, labels] -= pull.to(weights.dtype)
@@ -118,32 +140,29 @@ class QuasibinaryLoss(torch.autograd.Function):
     """`quasibinary_loss` of logits z; given: log C for a batch without labels."""
 
     @staticmethod
-    def forward(
-        ctx: Any, z: torch.Tensor, rows: torch.Tensor, labels: torch.Tensor, given: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        n_own = labels.shape[0]
+    def forward(ctx: Any, z: torch.Tensor, targets: Targets, given: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        rows, labels, n_own = targets.rows(), targets.labels, targets.n_expected()
         # log C relative to the largest logit: differences are exact where log C itself is rounded like large logits
         largest = z.max() if z.numel() else z.new_zeros(())
         log_q = z - largest
-        relative = torch.logsumexp(log_q.flatten(), 0) - math.log(n_own) if n_own else given - largest
+        relative = torch.logsumexp(log_q.flatten(), 0) - math.log(n_own) if n_own > 0 else given - largest
         log_q -= relative
         terms = log_q.clamp(min=0)
-        terms[rows, labels] = (-log_q[rows, labels]).clamp(min=0)  # max(log q, 0) - log q
-        log_c = largest + relative if n_own else given.clone()
-        ctx.save_for_backward(log_q, rows, labels)
+        # max(log q, 0) - log q for a label
+        terms[rows, labels] = expected((-log_q[rows, labels]).clamp(min=0), terms[rows, labels], targets.chances)
+        log_c = largest + relative if n_own > 0 else given.clone()
+        ctx.save_for_backward(log_q, rows, labels, targets.chances)
+        ctx.n_own = n_own
         ctx.mark_non_differentiable(log_c)
         return terms.sum(1).sum() / max(len(z), 1), log_c
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: torch.Tensor, _: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
-        log_q, rows, labels = ctx.saved_tensors
-        over = log_q > 0
-        if n_own := labels.shape[0]:
-            found = (
-                log_q.exp().mul_(n_own - over.sum()).div_(n_own).add_(over)
-            )  # exp(z) divided by its sum is q / n_own
-            found[rows, labels] -= 1
-        else:
-            found = over.to(log_q.dtype)
-        return found.mul_(grad / max(len(log_q), 1)), None, None, None
+    def backward(ctx: Any, grad: torch.Tensor, _: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        log_q, rows, labels, chances = ctx.saved_tensors
+        over, n_own = log_q > 0, ctx.n_own
+        found = over.to(log_q.dtype)
+        if n_own > 0:  # exp(z) divided by its sum is q / n_own
+            found += log_q.exp().mul_(n_own - over.sum()).div_(n_own)
+        found[rows, labels] -= 1 if chances is None else chances.to(log_q.dtype)
+        return found.mul_(grad / max(len(log_q), 1)), None, None

@@ -44,7 +44,7 @@ def bce_loss(logits: torch.Tensor, targets: Targets) -> torch.Tensor:
     tensor(2.0794)
     """
     _check(logits, targets)
-    found: torch.Tensor = BinaryLoss.apply(logits, targets.rows(), targets.labels)
+    found: torch.Tensor = BinaryLoss.apply(logits, targets.rows(), targets.labels, targets.chances)
     return found
 
 
@@ -207,7 +207,7 @@ def quasibinary_loss(
     if log_normaliser is None:
         log_normaliser = torch.logsumexp(logits.detach().flatten(), 0) - math.log(max(len(targets), 1))
     given = torch.as_tensor(log_normaliser, dtype=logits.dtype, device=logits.device)
-    found: tuple[torch.Tensor, torch.Tensor] = QuasibinaryLoss.apply(logits, targets.rows(), targets.labels, given)
+    found: tuple[torch.Tensor, torch.Tensor] = QuasibinaryLoss.apply(logits, targets, given)
     return found
 
 
@@ -225,6 +225,10 @@ def _check(logits: torch.Tensor, targets: Targets) -> None:
             fix="logits: one row per sample, one column per label; targets: one set per sample",
         )
     labels = targets.labels
+    if targets.chances is not None and targets.chances.shape != labels.shape:
+        raise DataError(
+            f"{list(targets.chances.shape)} chances for {list(labels.shape)} labels", fix="give one chance per label"
+        )
     if labels.device.type != "cpu" or not len(
         labels
     ):  # a GPU checks indices itself; looking at them here would make it wait

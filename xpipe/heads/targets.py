@@ -24,6 +24,8 @@ class Targets(NamedTuple):
         Where the labels of each row begin.
     labels : tensor of int64, shape (entries,)
         Label numbers from 0, ascending within a row.
+    chances : tensor of float32, shape (entries,), optional
+        The chance that the row has the label. Losses are those to expect then. By default every label is certain.
 
     Examples
     --------
@@ -35,6 +37,7 @@ class Targets(NamedTuple):
 
     offsets: torch.Tensor
     labels: torch.Tensor
+    chances: torch.Tensor | None = None
 
     @classmethod
     def of(cls, sets: Iterable[Iterable[int]]) -> Targets:
@@ -56,7 +59,12 @@ class Targets(NamedTuple):
 
     def to(self, device: torch.device | str) -> Targets:
         """The same targets on a device."""
-        return Targets(self.offsets.to(device), self.labels.to(device))
+        chances = None if self.chances is None else self.chances.to(device)
+        return Targets(self.offsets.to(device), self.labels.to(device), chances)
+
+    def n_expected(self) -> float:
+        """The number of labels of all rows, or the sum of their chances."""
+        return float(self.labels.shape[0]) if self.chances is None else float(self.chances.sum(dtype=torch.float64))
 
     def counts(self) -> torch.Tensor:
         """The number of labels of each row, int64 [rows]."""

@@ -15,8 +15,9 @@ from tests.waiting import wait_for
 from xpipe.eagle import impute
 from xpipe.eagle.options import ImputeOptions
 from xpipe.formats import read_xmc, write_sparse
-from xpipe.formats.parquet import read_split
+from xpipe.formats.parquet import iterate_groups, read_about, read_split
 from xpipe.ground.sparse import normalise_rows, to_matrix, to_triple
+from xpipe.ground.sparse_rows import concatenate
 from xpipe.grouping import random_groups
 from xpipe.stages import label_chunks
 from xpipe.stages.assign.stage import STAGE as ASSIGN
@@ -55,6 +56,14 @@ def test_the_stage_is_the_library(tmp_path, data, method):
         assert (emitted.data <= 1).all()
         assert emitted.data.mean() == pytest.approx((expected.labels > 0).multiply(Y).sum() / len(scores), abs=0.15)
     summary = next(stage for stage in results["stages"] if stage["stage"] == "assign")["summary"]
+    if expected.candidates is not None:
+        groups = iterate_groups(str(tmp_path / "runs" / "sample" / "tree"), "train", soft=True)
+        soft = concatenate([labels for _, _, _, labels in groups])
+        wanted = expected.soft_labels[:, kept]
+        assert np.array_equal(soft.indptr, wanted.indptr)
+        assert np.array_equal(soft.indices, wanted.indices)
+        np.testing.assert_allclose(soft.values, wanted.data, atol=1e-6)
+        assert summary["candidates"] == expected.candidates.nnz == wanted.nnz - emitted.nnz
     hits = expected.labels.multiply(Y).sum()
     assert summary["precision"] == pytest.approx(hits / expected.labels.nnz, abs=1e-4)
     assert summary["recall"] == pytest.approx(hits / Y.nnz, abs=1e-4)
@@ -105,6 +114,12 @@ def test_choices_are_told(tmp_path, data):
     assert summary["choice"]["why"]
     assert set(summary["choice"]["tried"]["explained"]) >= {"baseline", "discriminative"}
     assert summary["allowed"] >= summary["assigned"] > 0
+
+
+def test_only_chances_of_all_pairs_give_candidates(tmp_path, data):
+    for method, options in (("centred", ()), ("discriminative", ("assign.owners=one",))):
+        run_assign(tmp_path / method, data, method, *options)
+        assert "candidates" not in read_about(str(tmp_path / method / "runs" / "sample" / "tree"))
 
 
 def test_only_eagle_depends_on_its_steps():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -85,7 +86,7 @@ def random_rows(n_rows: int, n_features: int, n_labels: int, seed: int) -> tuple
 class Stored:
     """A store with features and labels of 40 training and 15 test rows, and what a worker is told about them."""
 
-    def __init__(self, top: str, *, groups: bool = False, rows_without_labels: str = "keep"):
+    def __init__(self, top: str, *, groups: bool = False, candidates: bool = False, rows_without_labels: str = "keep"):
         self.X, self.Y = {}, {}
         self.X["train"], self.Y["train"] = random_rows(40, 20, 12, 0)
         self.X["test"], self.Y["test"] = random_rows(15, 20, 12, 1)
@@ -104,6 +105,16 @@ class Stored:
             self.train = spread_labels(Y1, Y2)
             membership, group_labels = MatrixRef(folder, "membership"), MatrixRef(folder, "group_labels")
             source = LabelSource(membership, group_labels, "none", "every label of a sample's groups")
+        if candidates:  # of pairs that are no labels; their labels are kept
+            self.candidates = random_rows(40, 20, 12, 3)[1] * 0.25
+            frequent = np.asarray(self.train.getnnz(axis=0)) > 0
+            self.candidates = sp.csr_matrix(
+                (self.candidates - self.candidates.multiply(self.train > 0)) @ sp.diags(frequent.astype(np.float32)),
+                dtype=np.float32,
+            )
+            self.candidates.eliminate_zeros()
+            self.candidates.sort_indices()
+            made["candidates"] = self._write(folder, "candidates", {"train": self.candidates})
         artifacts.publish("read", "key", {}, made, {})
         self.folder = artifacts.begin("emit", "key")
         self.inputs = EmitInputs(
@@ -117,6 +128,7 @@ class Stored:
             splits=("train", "test"),
             seed=5,
             params=EmitParams(rows_without_labels=rows_without_labels, row_group=3),
+            candidates=MatrixRef(folder, "candidates") if candidates else None,
         )
 
     def _write(self, folder: str, name: str, matrices: dict) -> tuple[list[FileEntry], dict]:
@@ -177,7 +189,7 @@ def test_emitted_rows(tmp_path, groups, action, split):
     stored.survey()
     n_rows = stored.X[split].shape[0]
     rows = np.random.default_rng(2).integers(0, n_rows, 25)
-    samples, features, labels = emitted_rows(stored.folder, stored.inputs, split, rows)
+    samples, features, labels, candidates = emitted_rows(stored.folder, stored.inputs, split, rows)
     wanted_labels = oracles.renumber_labels(
         stored.train if split == "train" else stored.Y["test"], oracles.frequencies(stored.train, 12)
     )
@@ -185,6 +197,30 @@ def test_emitted_rows(tmp_path, groups, action, split):
     assert samples.tolist() == [row + 500 for row in wanted]
     assert oracles.rows_of(features) == oracles.take_rows(stored.X[split], wanted)
     assert oracles.rows_of(labels) == [wanted_labels[row] for row in wanted]
+    assert candidates is None
+
+
+@pytest.mark.parametrize("action", ["keep", "drop"])
+def test_candidates_are_renumbered_and_held_out_rows_have_none(tmp_path, action):
+    stored = Stored(str(tmp_path), candidates=True, rows_without_labels=action)
+    facts = stored.survey()
+    assert facts.survey.candidates == stored.candidates.nnz > 0
+    rows = np.random.default_rng(2).integers(0, 15, 25)
+    frequency = oracles.frequencies(stored.train, 12)
+    labels = {
+        "train": oracles.renumber_labels(stored.train, frequency),
+        "test": oracles.renumber_labels(stored.Y["test"], frequency),
+    }
+    likely = {"train": oracles.renumber_labels(stored.candidates, frequency), "test": [{}] * 15}
+    for split in ("train", "test"):
+        found = emitted_rows(stored.folder, stored.inputs, split, rows).candidates
+        wanted = [row for row in rows.tolist() if labels[split][row] or action == "keep"]
+        assert oracles.rows_of(found) == [likely[split][row] for row in wanted]
+    for entry in write_all(stored, facts, 4).values():
+        table = pq.ParquetFile(files.join(stored.folder, entry.path)).read()
+        assert table.column_names[-2:] == ["candidates", "candidate_scores"]
+        samples, listed = table["sample"].to_pylist(), table["candidates"].to_pylist()
+        assert listed == [sorted(likely[entry.split][sample - 500]) for sample in samples]
 
 
 def units_of(stored: Stored) -> list[DatasetPart]:
@@ -235,7 +271,7 @@ def test_what_the_files_hold(tmp_path, groups, action):
         if unit.dataset == "heads" and unit.split == "train":
             order = permutation(n_rows, 5, "emit", "heads")
         rows = order[unit.start : unit.start + unit.rows]
-        samples, features, labels = emitted_rows(stored.folder, stored.inputs, unit.split, rows)
+        samples, features, labels, _ = emitted_rows(stored.folder, stored.inputs, unit.split, rows)
         if unit.dataset == "tree":
             features = normalise_rows(features)
         expected = write_dataset_part(

@@ -14,7 +14,9 @@ from tests.samples import bytes_below, digests, run_pipeline, start_xpipe, write
 from tests.waiting import wait_for
 from xpipe.errors import ConfigError
 from xpipe.formats import read_xmc
-from xpipe.formats.parquet import read_about, read_label_embedding, read_split
+from xpipe.formats.parquet import iterate_groups, read_about, read_label_embedding, read_split
+from xpipe.ground.sparse import to_matrix
+from xpipe.ground.sparse_rows import concatenate, matrix_with_ones
 from xpipe.metrics import measure
 from xpipe.stages.train_trees import stored_rows
 from xpipe.stages.train_trees import work as train_tree
@@ -85,7 +87,18 @@ def test_positives_may_count_by_their_scores(tmp_path, data):
     assert digests(plain)["emit"] == digests(weighted)["emit"] == digests(usual)["emit"]
     trained = [digests(results)["train"][1] for results in (plain, weighted, usual)]  # [0] is the key of the stage
     assert trained[0] != trained[1] == trained[2]
-    assert read_about(str(tmp_path / "usual" / "runs" / "sample" / "tree"))["label_scores"] == "posterior"
+    tree = str(tmp_path / "usual" / "runs" / "sample" / "tree")
+    assert read_about(tree)["label_scores"] == "posterior"
+    assert read_about(tree)["candidates"] > 0
+    groups = list(iterate_groups(tree, "train", soft=True))  # owners and candidates
+    soft = to_matrix(concatenate([labels for _, _, _, labels in groups]), read_about(tree)["n_labels"])
+    X, owners = read_split(tree, "train")
+    assert soft.nnz == owners.nnz + read_about(tree)["candidates"]
+    for results, labels, scores in (("usual", soft, soft), ("plain", owners, None)):
+        own = LabelTree(n_trees=2, arity=2, max_leaf=4, seed=0).fit(X, matrix_with_ones(labels), label_scores=scores)
+        own.save(str(tmp_path / "own.npz"))
+        made = tmp_path / results / "runs" / "sample" / "models" / "tree.npz"
+        assert made.read_bytes() == (tmp_path / "own.npz").read_bytes()
     similar = run(tmp_path / "similar", data, "assign.method=centred")  # similarities are no weights
     unweighted = run(tmp_path / "unweighted", data, "assign.method=centred", "train.tree.weighted=false")
     assert digests(similar)["train"][1] == digests(unweighted)["train"][1]

@@ -50,7 +50,7 @@ class ChunkResult:
     """allowed: pairs of sample and label that groups allow. objective: after each step, where the method has one.
 
     owned, expected: how many of the owners, and of all allowed pairs, are true, where the method gives chances. shifts:
-    the file that turns scores of owners into chances, see `eagle.chances`.
+    the file that turns scores of owners into chances, see `eagle.chances`. candidates: the file with their chances.
     """
 
     allowed: int
@@ -58,17 +58,20 @@ class ChunkResult:
     owned: float | None = None
     expected: float | None = None
     shifts: str | None = None
+    candidates: str | None = None
 
 
 @dataclass(frozen=True)
 class OwnerFiles:
     """The owners of all chunks of labels.
 
-    cuts: the number of rows of each part of the features. to_chances: what turns scores into chances, where the method
-    gives none itself.
+    candidates: their files; None where the stage provides none, no file where `auto` took a method without. cuts: the
+    number of rows of each part of the features. to_chances: what turns scores into chances, where the method gives none
+    itself.
     """
 
     paths: tuple[str, ...]
+    candidates: tuple[str, ...] | None
     features: MatrixRef
     truth: MatrixRef | None
     cuts: tuple[int, ...]
@@ -86,7 +89,8 @@ class Quality:
 
 @dataclass(frozen=True)
 class GatherResult:
-    """assigned: the number of assigned labels. quality: where true labels are known."""
+    """assigned, candidates: the number of each. quality: where true labels are known."""
 
     assigned: int
+    candidates: int = 0
     quality: Quality | None = None

@@ -10,6 +10,8 @@ from pydantic import Field
 from xpipe.eagle.options import ImputeOptions, Method, Owners
 from xpipe.engine.params import Params
 
+ASSIGNED, CANDIDATES = "assigned_labels", "candidates"  # artifacts: owners, and the most likely pairs that are none
+
 
 class AssignParams(Params):
     """Section `assign`: which samples of a group get its labels."""

@@ -10,13 +10,13 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-from xpipe.eagle.options import largest_rank
+from xpipe.eagle.options import CHOOSING, largest_rank
 from xpipe.engine.context import Context, Counts
 from xpipe.engine.manifest import Artifact
-from xpipe.engine.messages import FileEntry, Unit
+from xpipe.engine.messages import FileEntry, Finished, Unit
 from xpipe.engine.params import canonical_params
 from xpipe.engine.stage import Estimate, Produced, Stage
-from xpipe.stages.assign.params import AssignParams
+from xpipe.stages.assign.params import ASSIGNED, CANDIDATES, AssignParams
 from xpipe.stages.embed.params import EmbedParams, embedding_identity
 from xpipe.stages.emitted_paths import OWNERS_FOLDER
 from xpipe.stages.matrices import MatrixRef, entries_of, locate, matrix_about, part_rows, rows_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from xpipe.ground.calibration_map import CalibrationMap
     from xpipe.stages.assign.messages import Assignment, ChunkResult, GatherResult, OwnerFiles, Settled
 
+MATRICES = (ASSIGNED, CANDIDATES)
 SCORES = {"baseline": "none", "discriminative": "posterior"}  # what scores are without chances; of others: similarity
 
 
@@ -71,16 +72,27 @@ def run(context: Context[AssignParams]) -> Produced:
     (planned,) = context.map("plan", plan_labels, [Unit("labels", 0)], assignment, doing="planning")
     settled = _settle(context, assignment)
     chunks = context.map("labels", work.assign_chunk, planned.result.units(), settled, doing="finding owners")
-    paths = tuple(made.files[0].path for made in chunks)
-    found = _owner_files(context, paths, settled)
+    found = _owner_files(context, chunks, settled)
     (gathered,) = context.map("rows", work.gather_rows, [Unit("train", 0)], found, doing="joining")
     features = context.inputs["features"]
     about = matrix_about(assignment.n_labels, features.about["part_rows"], {"train": rows_of(features, "train")})
-    about["scores"] = "chance" if to_chances(settled) else SCORES.get(settled.method, "similarity")
     summary = _summary(settled, [made.result for made in chunks], gathered.result)
     shifts = tuple(made.result.shifts for made in chunks if made.result.shifts is not None)
     owners = _write_owners(context, assignment, shifts, with_chances=to_chances(settled) is not None)
-    return Produced({"assigned_labels": (gathered.files, about), OWNERS_FOLDER: (owners, {})}, summary)
+    scores = "chance" if to_chances(settled) else SCORES.get(settled.method, "similarity")
+    made = {name: [entry for entry in gathered.files if entry.path.startswith(f"{name}/")] for name in MATRICES}
+    artifacts = {
+        ASSIGNED: (made[ASSIGNED], {**about, "scores": scores}),
+        CANDIDATES: (made[CANDIDATES], about),
+        OWNERS_FOLDER: (owners, {}),
+    }
+    return Produced({name: artifacts[name] for name in provides(context.params)}, summary)
+
+
+def provides(params: AssignParams) -> tuple[str, ...]:
+    """Candidates come from methods that give every pair a chance."""
+    has_candidates = params.method in CHOOSING and params.owners == "posterior"
+    return (ASSIGNED, CANDIDATES, OWNERS_FOLDER) if has_candidates else (ASSIGNED, OWNERS_FOLDER)
 
 
 def _assignment(context: Context[AssignParams]) -> Assignment:
@@ -121,13 +133,15 @@ def to_chances(settled: Settled) -> CalibrationMap | None:
     return None if settled.method == "discriminative" or settled.trust is None else settled.trust.to_chances
 
 
-def _owner_files(context: Context[AssignParams], paths: tuple[str, ...], settled: Settled) -> OwnerFiles:
+def _owner_files(context: Context[AssignParams], chunks: list[Finished[ChunkResult]], settled: Settled) -> OwnerFiles:
     """What is needed to join the chunks."""
     from xpipe.stages.assign.messages import OwnerFiles
 
     inputs = context.inputs
+    candidates = tuple(made.result.candidates for made in chunks if made.result.candidates is not None)
     return OwnerFiles(
-        paths=paths,
+        paths=tuple(made.files[0].path for made in chunks),
+        candidates=candidates if CANDIDATES in provides(context.params) else None,
         features=locate(inputs["features"]),
         truth=locate(inputs["labels"]) if "labels" in inputs else None,
         cuts=tuple(part_rows(inputs["features"], "train")),
@@ -167,6 +181,8 @@ def _summary(settled: Settled, chunks: list[ChunkResult], gathered: GatherResult
         "allowed": sum(chunk.allowed for chunk in chunks),
         "assigned": gathered.assigned,
     }
+    if settled.method in CHOOSING:
+        found["candidates"] = gathered.candidates
     if gathered.quality is not None:
         found |= dataclasses.asdict(gathered.quality)
     found["trust"] = trust_of(settled, chunks, gathered)
@@ -225,9 +241,10 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="assign",
     section="assign",
-    version=8,
+    version=9,
     reads=("features", "membership", "group_labels", "label_embedding?", "labels?", "names?", "ids?"),
-    writes=("assigned_labels", OWNERS_FOLDER),
+    writes=(ASSIGNED, CANDIDATES, OWNERS_FOLDER),
+    provides=provides,
     params=AssignParams,
     run=run,
     seeded=True,

@@ -5,7 +5,7 @@ Holds no algorithm and no order of steps: these are `eagle.plan`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -26,9 +26,11 @@ from xpipe.ground.sparse_rows import entry_rows, slice_rows, with_ones
 from xpipe.grouping import spread_labels
 from xpipe.stages.arrays import read_array, write_array
 from xpipe.stages.assign.messages import Assignment, ChunkResult, GatherResult, OwnerFiles, Quality, Settled
+from xpipe.stages.assign.params import ASSIGNED, CANDIDATES
 from xpipe.stages.label_chunks import MEAN, LabelChunk, groups_of, rows_of_samples
 from xpipe.stages.matrices import MatrixRef, load_group_matrix, load_matrix, open_matrix, write_matrix_part
 
+EMPTY = Triple(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
 WHITENER = tuple(f"whitener/{name}.npy" for name in ("scale", "directions", "of_mean", "width"))
 
 
@@ -82,12 +84,16 @@ def assign_chunk(folder: str, unit: LabelChunk, shared: Settled) -> Finished[Chu
         backend=assignment.backend,
     )
     objective = None if found.objective is None else tuple(found.objective.tolist())
-    entry, allowed = _write_owners(folder, unit, samples, to_triple(found.scores)), int(spread_labels(Y1, Y2).nnz)
-    if found.chances is None:
-        return Finished((entry,), ChunkResult(allowed, objective))
-    owned, total, shift = found.chances
-    shifts = write_array(folder, f"shifts/{unit.name}.npy", shift)
-    return Finished((entry, shifts), ChunkResult(allowed, objective, owned, total, shifts.path))
+    entries = [_write_pairs(folder, "chunks", unit, samples, to_triple(found.scores))]
+    result = ChunkResult(int(spread_labels(Y1, Y2).nnz), objective)
+    if found.chances is not None:
+        owned, total, shift = found.chances
+        entries.append(write_array(folder, f"shifts/{unit.name}.npy", shift))
+        result = replace(result, owned=owned, expected=total, shifts=entries[-1].path)
+    if found.candidates is not None:
+        entries.append(_write_pairs(folder, "candidate_chunks", unit, samples, to_triple(found.candidates)))
+        result = replace(result, candidates=entries[-1].path)
+    return Finished(tuple(entries), result)
 
 
 def _stored_vectors(unit: LabelChunk, embedding: MatrixRef) -> sp.csr_matrix:
@@ -99,9 +105,9 @@ def _stored_vectors(unit: LabelChunk, embedding: MatrixRef) -> sp.csr_matrix:
     return to_matrix(vectors, stored.n_columns)
 
 
-def _write_owners(folder: str, unit: LabelChunk, samples: np.ndarray, scores: Triple) -> FileEntry:
+def _write_pairs(folder: str, below: str, unit: LabelChunk, samples: np.ndarray, scores: Triple) -> FileEntry:
     """Write the rows that have entries; columns become label numbers of the whole matrix."""
-    path = f"chunks/{unit.name}.arrow"
+    path = f"{below}/{unit.name}.arrow"
     filled = np.flatnonzero(np.diff(scores.indptr))
     indptr = scores.indptr[np.append(filled, len(samples))]
     kept = Triple(indptr, scores.indices + np.int32(unit.first), scores.values)
@@ -109,23 +115,38 @@ def _write_owners(folder: str, unit: LabelChunk, samples: np.ndarray, scores: Tr
 
 
 def gather_rows(folder: str, unit: Unit, shared: OwnerFiles) -> Finished[GatherResult]:
-    """Join the owners of all chunks to rows of samples, in parts like those of the features; measure their quality."""
-    assigned = _sorted_by_sample([read_part(files.join(folder, path)) for path in shared.paths], sum(shared.cuts))
+    """Join the owners of all chunks to rows of samples, in parts like those of the features; measure their quality.
+
+    Candidates are joined in the same way.
+    """
+    assigned = _joined(folder, shared.paths, shared)
     if shared.to_chances is not None:
         assigned = assigned._replace(values=chances_by_map(assigned.values, shared.to_chances))
+    entries, n_candidates = _write_parts(folder, ASSIGNED, assigned, shared), 0
+    quality = None if shared.truth is None else _quality(assigned, shared.truth)
+    if shared.candidates is not None:
+        likely = _joined(folder, shared.candidates, shared)
+        entries, n_candidates = [*entries, *_write_parts(folder, CANDIDATES, likely, shared)], len(likely.indices)
+    return Finished(tuple(entries), GatherResult(len(assigned.indices), n_candidates, quality))
+
+
+def _joined(folder: str, paths: tuple[str, ...], shared: OwnerFiles) -> Triple:
+    """The pairs of all chunks, one row per sample."""
+    return _sorted_by_sample([read_part(files.join(folder, path)) for path in paths], sum(shared.cuts))
+
+
+def _write_parts(folder: str, artifact: str, pairs: Triple, shared: OwnerFiles) -> list[FileEntry]:
+    """Write pairs in parts like those of the features."""
     numbers = open_matrix(shared.features, "train").samples()
-    entries = [
-        write_matrix_part(
-            folder, "assigned_labels", "train", index, numbers[start:stop], slice_rows(assigned, start, stop)
-        )
+    return [
+        write_matrix_part(folder, artifact, "train", index, numbers[start:stop], slice_rows(pairs, start, stop))
         for index, (start, stop) in enumerate(pairwise(np.cumsum([0, *shared.cuts]).tolist()))
     ]
-    quality = None if shared.truth is None else _quality(assigned, shared.truth)
-    return Finished(tuple(entries), GatherResult(len(assigned.indices), quality))
 
 
 def _sorted_by_sample(chunks: list[tuple[np.ndarray, Triple]], n_samples: int) -> Triple:
     """One row per sample with the entries of all chunks, labels ascending. A chunk: (samples, their rows)."""
+    chunks = [(np.zeros(0, np.int64), EMPTY), *chunks]
     rows = np.concatenate([samples[entry_rows(triple.indptr)] for samples, triple in chunks])
     labels = np.concatenate([triple.indices for _, triple in chunks])
     order = np.lexsort((labels, rows))

@@ -17,7 +17,7 @@ from xpipe.formats.croissant import describe_in_croissant
 from xpipe.formats.dataset_card import write_card
 from xpipe.formats.dataset_story import Told, tell_story
 from xpipe.formats.emitted import DATASET_FORMAT
-from xpipe.formats.parquet_writing import DATASET_COLUMNS, write_labels
+from xpipe.formats.parquet_writing import CANDIDATE_COLUMNS, DATASET_COLUMNS, write_labels
 from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json
 from xpipe.metrics.propensity import propensity_formula
@@ -103,7 +103,8 @@ def _write_cards(folder: str, unit: WrittenDataset, about: dict[str, Any], share
 def _row_columns(shared: EmitFacts) -> list[str]:
     """The columns of the rows: those of every dataset and, where the data is a table, ids and groups."""
     none = np.zeros(0, np.int64)
-    return [*(name for name, _ in DATASET_COLUMNS), *ids_of(shared.inputs, "train", none, none).schema.names]
+    matrices = [*DATASET_COLUMNS, *(CANDIDATE_COLUMNS if shared.inputs.candidates else [])]
+    return [*(name for name, _ in matrices), *ids_of(shared.inputs, "train", none, none).schema.names]
 
 
 def label_names(names: MatrixRef) -> list[str] | None:
@@ -134,6 +135,7 @@ def _listed_part(dataset: str, part: FileEntry) -> dict[str, Any]:
 def _about_all(unit: WrittenDataset, shared: EmitFacts, splits: dict[str, Any], labels: FileEntry) -> dict[str, Any]:
     """The keys of dataset.json that tree/ and heads/ both have."""
     inputs, survey = shared.inputs, shared.survey
+    candidates = {} if inputs.candidates is None else {"candidates": survey.candidates}
     return {
         "format": DATASET_FORMAT,
         "dataset": unit.name,
@@ -144,6 +146,7 @@ def _about_all(unit: WrittenDataset, shared: EmitFacts, splits: dict[str, Any], 
         "labels": {"path": LABELS_FILE, "sha256": labels.sha256},
         "labels_from": inputs.train_labels.sentence,
         "label_scores": inputs.train_labels.scores,
+        **candidates,
         "labels_a_row": survey.labels_per_row,
         "k": survey.k,
         "k_percentiles": survey.k_percentiles,

@@ -29,6 +29,7 @@ class EmitInputs:
     """What all steps start from: the artifacts that rows are read from, their widths, and the params.
 
     names: the artifact with the names of labels. ids: that with the ids and groups of rows, where the data has them.
+    candidates: that with the most likely labels beside the assigned ones, where there are any.
     """
 
     features: MatrixRef
@@ -42,6 +43,7 @@ class EmitInputs:
     seed: int
     params: EmitParams
     ids: MatrixRef | None = None
+    candidates: MatrixRef | None = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class LabelSurvey:
 
     rows: emitted rows of each split. k: the largest number of labels of a training row; k_percentiles: percentiles of
     that number. unseen: occurrences of filtered labels in each held-out split. empty_rows: rows of each split without
-    any label.
+    any label. candidates: all of them, where there are any.
     """
 
     rows: dict[str, int]
@@ -62,6 +64,7 @@ class LabelSurvey:
     unseen: dict[str, int]
     empty_rows: dict[str, int]
     drops_empty_rows: bool
+    candidates: int = 0
 
     def filtered(self) -> dict[str, Any]:
         """What was filtered, as summaries and dataset.json say it."""

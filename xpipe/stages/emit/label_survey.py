@@ -18,7 +18,7 @@ from xpipe.ground.sparse_rows import keep_entries, kept_pointers, sort_rows
 from xpipe.grouping.groups import spread_labels
 from xpipe.stages.arrays import read_array, write_array
 from xpipe.stages.emit.facts import EmitInputs, LabelSurvey
-from xpipe.stages.matrices import load_group_matrix, open_matrix
+from xpipe.stages.matrices import MatrixRef, load_group_matrix, open_matrix
 
 FREQUENCY = "survey/frequency.npy"
 ORDER = "survey/order.npy"  # of the labels of heads/, where the params ask for another than the original one
@@ -71,6 +71,7 @@ def survey_labels(folder: str, unit: Unit, shared: EmitInputs) -> Finished[Label
         unseen={split: found.unseen for split, found in held_out.items()},
         empty_rows=empty_rows,
         drops_empty_rows=shared.params.drops_rows,
+        candidates=0 if shared.candidates is None else count_candidates(shared.candidates),
     )
     return Finished((write_array(folder, FREQUENCY, frequency),), survey)
 
@@ -83,6 +84,11 @@ def _count_train(inputs: EmitInputs) -> tuple[np.ndarray, np.ndarray]:
         frequency += np.bincount(labels.indices, minlength=inputs.n_labels)
         sizes.append(np.diff(labels.indptr))
     return frequency, np.concatenate(sizes) if sizes else np.zeros(0, dtype=np.int64)
+
+
+def count_candidates(where: MatrixRef) -> int:
+    """How many candidates there are. All of their labels are kept: a label of a group always has an owner."""
+    return sum(len(triple.indices) for _, triple in open_matrix(where, "train").parts())
 
 
 class HeldOutCounts(NamedTuple):

@@ -50,8 +50,8 @@ def _parts(folder: str, split: str, shared: EmitFacts) -> Iterator[tuple[Triple,
     """(features, labels) of the rows of each stored part; all label scores are 1."""
     starts = open_matrix(shared.inputs.features, split).starts
     for start, stop in pairwise(starts):
-        _, features, labels = emitted_rows(folder, shared.inputs, split, np.arange(start, stop))
-        yield features, with_ones(labels)
+        rows = emitted_rows(folder, shared.inputs, split, np.arange(start, stop))
+        yield rows.features, with_ones(rows.labels)
 
 
 def _write_xmc(folder: str, split: str, shared: EmitFacts) -> list[str]:

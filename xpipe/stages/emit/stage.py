@@ -19,7 +19,7 @@ from xpipe.stages.emit.facts import EmitFacts, EmitInputs, LabelSource
 from xpipe.stages.emit.params import EmitParams
 from xpipe.stages.emit.parquet_datasets import Emitted, bytes_per_row, emit_parquet
 from xpipe.stages.emitted_paths import DATASET_NAMES, DATASETS
-from xpipe.stages.matrices import locate, rows_of, splits_of
+from xpipe.stages.matrices import MatrixRef, entries_of, locate, rows_of, splits_of
 
 
 def dataset_problem(name: str, wanted_by: str, outlook: Outlook) -> list[XpipeError]:
@@ -79,7 +79,14 @@ def gather_inputs(context: Context[EmitParams]) -> EmitInputs:
         seed=context.seed,
         params=context.params,
         ids=locate(inputs["ids"]) if "ids" in inputs else None,
+        candidates=candidates_of(inputs),
     )
+
+
+def candidates_of(inputs: dict[str, Artifact]) -> MatrixRef | None:
+    """The artifact with candidates, where it has any: `auto` may have taken a method without."""
+    found = inputs.get("candidates")
+    return locate(found) if found is not None and entries_of(found, "train") else None
 
 
 def label_source(inputs: dict[str, Artifact]) -> LabelSource:
@@ -156,10 +163,11 @@ def describe(summary: dict[str, Any]) -> str:
 STAGE = Stage(
     name="emit",
     section="emit",
-    version=4,
+    version=5,
     reads=(
         "features",
         "assigned_labels|membership+group_labels|labels",
+        "candidates?",
         "label_embedding?",
         "labels?",
         "held_out_labels?",

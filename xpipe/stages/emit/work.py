@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -50,23 +51,39 @@ class VectorsPart(Unit):
     index: int
 
 
-def emitted_rows(
-    folder: str, inputs: EmitInputs, split: str, rows: np.ndarray, reordered: bool = False
-) -> tuple[np.ndarray, Triple, Triple]:
-    """(samples, features, labels) of the rows asked for, with renumbered labels.
+class EmittedRows(NamedTuple):
+    """Rows as they are emitted. candidates: None where the data has none."""
 
-    Rows without labels are left out where the params say so.
-    """
+    samples: np.ndarray
+    features: Triple
+    labels: Triple
+    candidates: Triple | None
+
+
+def emitted_rows(folder: str, inputs: EmitInputs, split: str, rows: np.ndarray, reordered: bool = False) -> EmittedRows:
+    """The rows asked for, with renumbered labels. Rows without labels are left out where the params say so."""
     source = LabelRows(inputs, split)
     samples, features = open_matrix(inputs.features, split).take(rows)
     label_samples, stored_labels = source.matrix.take(rows)
     if not np.array_equal(samples, label_samples):
         raise StageError(f"features and labels of split {split} are not of the same samples", fix="xpipe clean --all")
-    labels = renumber_labels(source.labels_of(stored_labels), label_map(folder, reordered))
+    numbers = label_map(folder, reordered)
+    labels = renumber_labels(source.labels_of(stored_labels), numbers)
+    candidates = _candidates(inputs, split, rows, numbers)
     if inputs.params.drops_rows:
         keep = np.flatnonzero(np.diff(labels.indptr) > 0)
         samples, features, labels = samples[keep], take_rows(features, keep), take_rows(labels, keep)
-    return samples, features, labels
+        candidates = None if candidates is None else take_rows(candidates, keep)
+    return EmittedRows(samples, features, labels, candidates)
+
+
+def _candidates(inputs: EmitInputs, split: str, rows: np.ndarray, numbers: np.ndarray) -> Triple | None:
+    """The candidates of rows, renumbered; held-out rows have none, but the column is there for every split."""
+    if inputs.candidates is None:
+        return None
+    if split != "train":
+        return Triple(np.zeros(len(rows) + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
+    return renumber_labels(open_matrix(inputs.candidates, split).take(rows)[1], numbers)
 
 
 def write_dataset_parts(
@@ -95,7 +112,7 @@ def _write_files(
     """Read the rows of some units of one dataset and split together, and cut them into the files of the units."""
     inputs, dataset, split = shared.inputs, units[0].dataset, units[0].split
     reordered = inputs.params.reorders_labels(dataset)
-    samples, features, labels = emitted_rows(folder, inputs, split, rows, reordered)
+    samples, features, labels, candidates = emitted_rows(folder, inputs, split, rows, reordered)
     if dataset == "tree":
         features = normalise_rows(features)
     beside = ids_of(inputs, split, rows, samples)
@@ -111,6 +128,7 @@ def _write_files(
             n_features=inputs.n_features,
             n_labels=shared.survey.labels_kept,
             row_group=inputs.params.row_group if dataset == "heads" else TREE_ROW_GROUP,
+            candidates=None if candidates is None else slice_rows(candidates, start, stop),
             beside={name: beside.column(name).slice(start, stop - start) for name in beside.schema.names},
         )
         yield unit, Finished((FileEntry(path, dataset=dataset, split=split, **written),), None)

@@ -109,7 +109,7 @@ def describe(summary: dict[str, Any]) -> str:
 STAGE = Stage(
     name="train_heads",
     section="train",
-    version=4,
+    version=5,
     reads=("datasets", "features?"),
     writes=(MODELS,),
     params=TrainParams,

@@ -19,7 +19,7 @@ from xpipe.ground.quantities import format_bytes
 from xpipe.stages.emit.stage import dataset_problem
 from xpipe.stages.emitted_paths import MODELS_FOLDER, dataset_folder
 from xpipe.stages.matrices import entries_of, rows_of
-from xpipe.stages.train_trees.params import TrainParams
+from xpipe.stages.train_trees.params import TrainParams, TreeParams
 
 if TYPE_CHECKING:
     from xpipe.stages.train_trees.stored_rows import LabelFacts
@@ -61,7 +61,8 @@ def run(context: Context[TrainParams]) -> Produced:
     params = context.params.tree
     assert params is not None  # or the stage is off
     dataset = dataset_folder(context.inputs["datasets"].folder, "tree")
-    shared, labels, embedded = _store(context, work.Training(dataset, params, context.seed))
+    training = work.Training(dataset, params, context.seed, is_weighted(dataset, params))
+    shared, labels, embedded = _store(context, training)
     chunks = [] if embedded else [
         work.LabelChunk(f"labels-{index:05d}", rows, index, first, last)
         for index, (first, last, rows) in enumerate(labels.chunks)
@@ -91,6 +92,15 @@ def run(context: Context[TrainParams]) -> Produced:
     return Produced({MODEL: (joined.files, {})}, summary)
 
 
+def is_weighted(dataset: str, params: TreeParams) -> bool:
+    """Whether positives count with their scores: by default where these are posteriors."""
+    from xpipe.formats.emitted import read_about
+
+    if params.weighted == "auto":
+        return bool(read_about(dataset).get("label_scores") == "posterior")
+    return params.weighted
+
+
 def _store(context: Context[TrainParams], shared: Training) -> tuple[Training, LabelFacts, bool]:
     """Store the rows of the dataset. Returns what all tasks share from then on, and whether it has label vectors."""
     from xpipe.formats.emitted import read_about
@@ -100,11 +110,8 @@ def _store(context: Context[TrainParams], shared: Training) -> tuple[Training, L
     about = read_about(shared.dataset)
     stored = context.map("rows", work.store_rows, bundle_files(shared.dataset), shared, doing="storing rows")
     starts = tuple(itertools.accumulate((made.result.rows for made in stored), initial=0))
-    weighted = shared.params.weighted
-    if weighted == "auto":
-        weighted = about.get("label_scores") == "posterior"
     entries = sum(made.result.entries for made in stored)
-    rows = RowFacts(starts, entries, about["n_features"], about["n_labels"], weighted)
+    rows = RowFacts(starts, entries, about["n_features"], about["n_labels"])
     shared = dataclasses.replace(shared, rows=rows)
     listing = [Unit("labels", 0)]
     (labels,) = context.map("labels", work.transpose_labels, listing, shared, doing="listing rows of labels")
@@ -132,7 +139,7 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="train",
     section="train",
-    version=5,
+    version=6,
     reads=("datasets", "features?"),
     writes=(MODEL,),
     params=TrainParams,

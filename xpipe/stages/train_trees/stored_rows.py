@@ -54,7 +54,6 @@ class RowFacts:
     entries: int
     n_features: int
     n_labels: int
-    weighted: bool  # whether the scores of positives are chances
 
 
 @dataclass(frozen=True)
@@ -78,10 +77,13 @@ def bundle_files(dataset: str) -> list[DatasetFiles]:
     return units
 
 
-def store_rows(folder: str, unit: DatasetFiles, dataset: str) -> Finished[Stored]:
-    """Read some files of the dataset, check them, and write their features and labels as one part."""
+def store_rows(folder: str, unit: DatasetFiles, dataset: str, *, weighted: bool) -> Finished[Stored]:
+    """Read some files of the dataset, check them, and write their features and labels as one part.
+
+    weighted: whether labels count with their chances; candidates are labels, too, then.
+    """
     about = read_about(dataset)
-    groups = list(iterate_groups(dataset, "train", unit.first, unit.last))
+    groups = list(iterate_groups(dataset, "train", unit.first, unit.last, soft=weighted))
     samples = np.concatenate([np.zeros(0, np.int64), *(group[1] for group in groups)])
     features = checked_matrix(concatenate([group[2] for group in groups]), about["n_features"], dataset)
     labels = checked_matrix(concatenate([group[3] for group in groups]), about["n_labels"], dataset)
@@ -93,12 +95,13 @@ def store_rows(folder: str, unit: DatasetFiles, dataset: str) -> Finished[Stored
     return Finished((*entries, scales), Stored(len(samples), features.nnz))
 
 
-def transpose_labels(folder: str, n_parts: int, facts: RowFacts, dataset: str) -> tuple[FileEntry, ...]:
+def transpose_labels(folder: str, facts: RowFacts, dataset: str, *, weighted: bool) -> tuple[FileEntry, ...]:
     """Write the rows of each label, and the factors of all rows."""
+    n_parts = len(facts.starts) - 1
     parts = [read_part(files.join(folder, part_path(LABELS, "train", index))) for index in range(n_parts)]
     check_samples(np.concatenate([np.zeros(0, np.int64), *(samples for samples, _ in parts)]), dataset)
     scores = concatenate([labels for _, labels in parts])
-    weights = scores.values if facts.weighted else np.ones(len(scores.values), dtype=np.float32)
+    weights = scores.values if weighted else np.ones(len(scores.values), dtype=np.float32)
     label_rows = rows_of_labels(to_matrix(with_ones(scores), facts.n_labels), weights)
     scales = [read_array(folder, f"scales/part-{index:05d}.npy") for index in range(n_parts)]
     arrays = {

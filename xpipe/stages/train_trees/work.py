@@ -51,6 +51,7 @@ class Training:
     dataset: str  # the folder of the emitted tree/
     params: TreeParams
     seed: int
+    weighted: bool  # whether the scores of positives are chances
     rows: RowFacts | None = None
 
     def options(self) -> TreeOptions:
@@ -118,13 +119,13 @@ class ModelFacts:
 
 def store_rows(folder: str, unit: DatasetFiles, shared: Training) -> Finished[Stored]:
     """Write the rows of some files of the dataset to the folder of the stage."""
-    return store_dataset_rows(folder, unit, shared.dataset)
+    return store_dataset_rows(folder, unit, shared.dataset, weighted=shared.weighted)
 
 
 def transpose_labels(folder: str, unit: Unit, shared: Training) -> Finished[LabelFacts]:
     """Write the rows of each label, and cut the labels into chunks of about as many rows."""
     assert shared.rows is not None
-    entries = transpose_stored_labels(folder, len(shared.rows.starts) - 1, shared.rows, shared.dataset)
+    entries = transpose_stored_labels(folder, shared.rows, shared.dataset, weighted=shared.weighted)
     sizes = np.diff(shared.data(folder).label_rows.indptr)
     sizes = sizes[sizes > 0]
     return Finished(entries, LabelFacts(len(sizes), tuple(_cut(sizes))))
