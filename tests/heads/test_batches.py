@@ -170,8 +170,9 @@ def test_the_hash_spreads():
 
 
 @pytest.mark.parametrize("scores", ["posterior", "chance"])
-def test_candidates_are_targets_where_chances_count(tmp_path, scores):
+def test_chances_are_those_of_posteriors_and_candidates_are_no_targets(tmp_path, scores):
     X, Y = make_rows(40)
+    Y.data[:] = np.random.default_rng(1).random(Y.nnz)
     more = sp.csr_matrix((Y.toarray() == 0) & (np.random.default_rng(0).random(Y.shape) < 0.1), dtype=np.float32) / 4
     written = write_dataset_part(
         str(tmp_path / "split=train" / "part-00000.parquet"), 1000 + 7 * np.arange(40), to_triple(X), to_triple(Y),
@@ -181,11 +182,10 @@ def test_candidates_are_targets_where_chances_count(tmp_path, scores):
     about = {"n_features": N_FEATURES, "n_labels": N_LABELS, "splits": {"train": {"rows": 40, "parts": parts}}}
     about |= {"label_scores": scores, "candidates": more.nnz}
     (tmp_path / "dataset.json").write_text(json.dumps(about))
-    wanted = (Y + more if scores == "posterior" else Y).toarray()
     for batch in ParquetBatches(str(tmp_path), batch_size=7):
         targets = batch.targets
         assert (targets.chances is not None) == (scores == "posterior")
         found = np.zeros((batch.n_rows, N_LABELS), np.float32)
         found[targets.rows(), targets.labels] = 1 if targets.chances is None else targets.chances
-        assert np.array_equal(found, wanted[(batch.samples.numpy() - 1000) // 7])
-        assert all((row.diff() > 0).all() for row in targets.labels.tensor_split(targets.offsets[1:-1]))
+        wanted = Y[(batch.samples.numpy() - 1000) // 7].toarray()
+        assert np.array_equal(found, wanted if scores == "posterior" else wanted > 0)

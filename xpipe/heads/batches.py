@@ -22,7 +22,7 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from xpipe.errors import ConfigError, DataError
-from xpipe.formats.parquet import has_candidates, read_about, read_row_groups, read_samples, row_groups
+from xpipe.formats.parquet import read_about, read_row_groups, read_samples, row_groups
 from xpipe.ground import seeding
 from xpipe.ground._splitmix_numba import hash_numbers
 from xpipe.ground.sparse import Triple
@@ -117,7 +117,6 @@ class ParquetBatches(IterableDataset[Batch]):
         self.held_out_from = held_out_from % 1.0
         self.n_features, self.n_labels = int(about["n_features"]), int(about["n_labels"])
         self.with_chances = about.get("label_scores") == "posterior"
-        self.with_candidates = self.with_chances and has_candidates(about)
         self.groups = row_groups(self.folder, split)
         stored = sum(rows for _, _, rows in self.groups)
         if stored != about["splits"][split]["rows"]:
@@ -175,8 +174,7 @@ class ParquetBatches(IterableDataset[Batch]):
         by_file: dict[str, list[int]] = {}
         for path, group, _ in groups:
             by_file.setdefault(path, []).append(group)
-        soft = self.with_candidates
-        found = [read_row_groups(path, sorted(numbers), soft=soft) for path, numbers in sorted(by_file.items())]
+        found = [read_row_groups(path, sorted(numbers)) for path, numbers in sorted(by_file.items())]
         samples = np.concatenate([piece for piece, _, _ in found])
         features = concatenate([piece for _, piece, _ in found])
         labels = concatenate([piece for _, _, piece in found])

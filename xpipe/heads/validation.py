@@ -17,7 +17,6 @@ from xpipe.metrics.measuring import measure
 from xpipe.metrics.predictions import rank
 
 TOP = 5  # of the criterion nDCG@5
-EVEN = 0.5  # nDCG counts labels with a higher chance as true
 
 
 @torch.inference_mode()
@@ -25,7 +24,7 @@ def validate(model: HeadModel, batches: Iterable[Batch]) -> dict[str, float]:
     """{"validation_loss", "validation_ndcg"} of the rows of all batches. Leaves the model in evaluation mode."""
     model.eval()
     total, rows, n_labels = 0.0, 0, model.head.n_labels
-    found, labels, offsets, true, likely = [], [], [np.zeros(1, np.int64)], [], []
+    found, labels, offsets, true = [], [], [np.zeros(1, np.int64)], []
     for batch in batches:
         moved = batch.to(model.device)
         logits = model(moved)
@@ -35,12 +34,9 @@ def validate(model: HeadModel, batches: Iterable[Batch]) -> dict[str, float]:
         found.append(np.broadcast_to(np.arange(best.shape[1], 0, -1, dtype=np.float32), best.shape))
         offsets.append(batch.targets.offsets[1:].numpy() + offsets[-1][-1])
         true.append(batch.targets.labels.numpy())
-        told = batch.targets.chances
-        likely.append(np.ones(len(true[-1]), bool) if told is None else told.numpy() > EVEN)
         rows += batch.n_rows
-    entries, is_true = np.concatenate(true), np.concatenate(likely).astype(np.float32)
-    truth = sp.csr_matrix((is_true, entries, np.concatenate(offsets)), (rows, n_labels))
-    truth.eliminate_zeros()
+    entries = np.concatenate(true)
+    truth = sp.csr_matrix((np.ones(len(entries), np.float32), entries, np.concatenate(offsets)), (rows, n_labels))
     scores = as_matrix(np.concatenate(labels), np.concatenate(found), n_labels)
     ndcg = measure(scores, truth, TOP, threads=1).ndcg[-1]
     return {"validation_loss": total / rows, "validation_ndcg": float(ndcg)}
