@@ -1,8 +1,8 @@
 """Rounds of labels with many rows: scores by weights of features instead of products with every direction.
 
 Holds no form of posteriors and no order of the method (`discriminative`). The score of a row x is <x, z> - <p, c>: z is
-the weighted sum of rows, c that of their coordinates p. A row has as many coordinates as there are directions, and
-reading them costs far more than reading x. But p = x^T U, so the score is also <x, z - U c>. Once z - U c is known for
+the weighted sum of rows, c that of their coordinates p. A row has as many coordinates as there are directions, more
+numbers than it has non-zeros. But p = x^T U, so the score is also <x, z - U c>. Once z - U c is known for
 a label, a row costs its own non-zeros alone. U c costs as much as the coordinates of as many rows as there are
 features; in one product for many labels it costs a tenth of that. So labels with more rows than an eighth of the
 features are taken here, in batches.
