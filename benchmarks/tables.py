@@ -2,10 +2,11 @@
 
     python benchmarks/tables.py [FOLDER] [--work FOLDER] [--skip group_labels]
 
-FOLDER holds train.parquet, dev.parquet and test.parquet with celex_id, title, text, eurovoc and series, and
-labels.parquet (EURLEX57K). Runs `pipelines/eurlex_text.yaml` on each form, with one store for all. The same matrices
-have the same digests, so everything after `read` must be cached for CSV and JSON lines. Then `xpipe predict` goes over
-dev. Exit code 1 if a digest differs. --work keeps forms, runs and store, and goes on with what is there.
+FOLDER (by default data/eurlex57k-text) holds train.parquet, dev.parquet and test.parquet with celex_id, title, text,
+eurovoc and series, and labels.parquet (EURLEX57K). Runs `pipelines/eurlex_text.yaml` on each form, with one store for
+all. The same matrices have the same digests, so everything after `read` must be cached for CSV and JSON lines. Then
+`xpipe predict` goes over dev. Exit code 1 if a digest differs. --work keeps forms, runs and store, and goes on with
+what is there.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-FOLDER = ROOT.parent / "shared" / "data" / "eurlex57k-text"
+FOLDER = ROOT / "data" / "eurlex57k-text"
 PIPELINE = ROOT / "pipelines" / "eurlex_text.yaml"
 COLUMNS = ("celex_id", "title", "text", "eurovoc", "series")
 BETWEEN = "|"  # between labels in CSV
