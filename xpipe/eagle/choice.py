@@ -241,9 +241,7 @@ def _attempt(
     rows = whiten(X, whitener, threads)
     own = kinship_of_groups(rows, trial.Y1, trial.most_members, threads)
     judged = judged_kinship(rows, trial, threads)
-    fitted = fit_posteriors(
-        rows, trial.Y1, trial.Y2, rounds=options.rounds, kinship=own, whitener=whitener, threads=threads
-    )
+    fitted = fit_posteriors(rows, trial.Y1, trial.Y2, rounds=options.rounds, kinship=own, threads=threads)
     found = forecast(rows, trial, fitted.posterior, threads, selection.SLOPES, judged)
     calibration, likelihood = selection.calibrate(found, trial, likeness)
     return RidgeTrial(ridge, likelihood, whitener, rows, own, judged, fitted, found, tuple(calibration or ()))
@@ -257,8 +255,7 @@ def _with_feedback(first: RidgeTrial, trial: Trial, likeness: float, threads: in
             return first
         start = calibrated_posteriors(best.fitted.score, trial.Y1, trial.Y2, best.calibration, threads)
         fitted = fit_posteriors(
-            best.rows, trial.Y1, trial.Y2, rounds=1, start=start, kinship=best.own, whitener=best.whitener,
-            threads=threads,
+            best.rows, trial.Y1, trial.Y2, rounds=1, start=start, kinship=best.own, threads=threads,
         )  # fmt: skip
         told = sp.csr_matrix((start, fitted.score.indices, fitted.score.indptr), shape=fitted.score.shape)
         found = forecast(best.rows, trial, told, threads, selection.SLOPES, best.judged)

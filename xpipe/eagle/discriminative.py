@@ -38,11 +38,9 @@ from xpipe.eagle._rounds_numba import LARGE_GROUP, TILE_ROWS, Kinship, RoundSpac
 from xpipe.eagle._rows_numba import Lists
 from xpipe.eagle._whitened_numba import Whitened
 from xpipe.eagle.chances import Crowd, label_shifts, shifted
-from xpipe.eagle.large_labels import fit_large_labels, is_large
 from xpipe.eagle.numbering import with_samples
 from xpipe.eagle.options import ImputeOptions
 from xpipe.eagle.problem import columns_of
-from xpipe.eagle.whitening import Whitener
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.ground.machine import lent, usable_cores
 from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
@@ -100,7 +98,6 @@ def find_owners(
     lowest: float = 1.0,
     rounds: int = ImputeOptions.rounds,
     most_members: int | None = None,
-    whitener: Whitener | None = None,
     threads: int | None = None,
 ) -> Owned:
     """The posteriors of the owners and of the candidates, and sums of the chances of all pairs.
@@ -109,12 +106,9 @@ def find_owners(
     samples the one with the lowest number is the best. The numbers of groups, and empty groups, change nothing.
     feedback: the calibrations of the rounds before the last; calibration: the one that gives the posteriors. lowest:
     pairs with a posterior above it that are no owners are candidates; there are none where owners are one per group.
-    whitener: see `fit_posteriors`.
     """
     Y1, Y2 = with_samples(Y1, Y2)
-    fitted = fit_posteriors(
-        rows, Y1, Y2, rounds=rounds, feedback=feedback, most_members=most_members, whitener=whitener, threads=threads
-    )
+    fitted = fit_posteriors(rows, Y1, Y2, rounds=rounds, feedback=feedback, most_members=most_members, threads=threads)
     posterior = posteriors_of(fitted, Y1, Y2, calibration, threads)
     kept, likely = best_pairs(fitted.score, Y1, Y2), np.zeros(len(posterior), dtype=bool)
     if owners == "posterior":
@@ -188,16 +182,13 @@ def fit_posteriors(
     start: np.ndarray | None = None,
     kinship: Kinship | None = None,
     most_members: int | None = None,
-    whitener: Whitener | None = None,
     threads: int | None = None,
 ) -> Fitted:
     """Posteriors and scores, labels x samples, of every pair that a group allows.
 
     rounds: with a noisy-or, at most; then one for each calibration of `feedback`. start: the posteriors to start from.
-    kinship: of the groups, where it is known already.
-    most_members: the size of the largest groups that have no say in their own scores; by default as many as fit into
-    the memory. whitener: the one that whitened the rows; with it, labels with many rows take less time (see
-    `large_labels`).
+    kinship: of the groups, where it is known already. most_members: the size of the largest groups that have no say in
+    their own scores; by default as many as fit into the memory.
     """
     threads = threads or usable_cores()
     allowed = to_triple(sp.csr_matrix(spread_labels(Y1, Y2).T))
@@ -210,10 +201,6 @@ def fit_posteriors(
     posterior, score = np.zeros(len(allowed.indices), np.float32), np.zeros(len(allowed.indices), np.float32)
     n_pairs = np.diff(allowed.indptr)
     queue = np.argsort(-n_pairs, kind="stable")  # the heaviest labels come first
-    n_large = int(is_large(n_pairs, rows.n_features).sum()) if whitener is not None else 0
-    if whitener is not None and n_large:
-        large, queue = queue[:n_large], queue[n_large:]
-        fit_large_labels(large, pairs, rows, whitener, kinship, schedule, first, posterior, score, threads)
     spare: SimpleQueue[RoundSpace] = SimpleQueue()
     for _ in range(threads):
         spare.put(_round_space(rows, int(n_pairs[queue].max(initial=1))))

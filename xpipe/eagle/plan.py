@@ -179,5 +179,5 @@ def _discriminative(decision: Decision, features: FeatureRows, chunk: Chunk, thr
     return find_owners(
         rows, chunk.Y1, chunk.Y2, calibration=choice.calibration, feedback=choice.feedback, crowd=choice.crowd,
         owners=options.owners, threshold=choice.threshold, lowest=choice.lowest, rounds=options.rounds,
-        most_members=choice.most_members, whitener=whitener, threads=threads,
+        most_members=choice.most_members, threads=threads,
     )  # fmt: skip
