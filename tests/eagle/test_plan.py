@@ -54,6 +54,23 @@ def test_chunks_of_labels_give_the_bytes_of_impute(method, cuts):
     assert joined.data.tobytes() == whole.scores.data.tobytes()
 
 
+def test_chunks_of_many_labels_with_many_rows_change_no_byte():
+    """A product for several labels at once may round a label by its place among them: on some processors only."""
+    X, Y = planted(n_samples=2000, n_labels=37, n_features=301)
+    Y1, Y2 = overlapping(Y)
+    features, options = MatrixRows(X), ImputeOptions("discriminative", ridge=3.0, rounds=3)
+    decision = plan.decide(options, features, Y1, Y2, 2)
+    whole = plan.assign_chunk(decision, features, plan.Chunk(None, Y1, Y2), threads=2)
+    for first, last in ((0, 5), (3, 20), (36, 37)):
+        chunk = chunk_of(Y1, Y2, first, last)
+        found = plan.assign_chunk(decision, features, chunk, threads=1)
+        for some, all_of_them in ((found.scores, whole.scores), (found.candidates, whole.candidates)):
+            wanted = sp.csr_matrix(all_of_them[chunk.samples][:, first:last])
+            assert some.nnz
+            assert some.indices.tolist() == wanted.indices.tolist()
+            assert some.data.tobytes() == wanted.data.tobytes()
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_only_methods_that_choose_have_a_choice(method):
     X, Y = planted(n_samples=200)
