@@ -24,13 +24,8 @@ def planted(n_samples=600, n_labels=12, n_features=80, seed=0):
 
 def whitened(X, rank, ridge, threads=1):
     """Whitened rows, for a ridge that counts as it is, not in units of the squared length of the rows."""
-    return whiten(X, some_whitener(X, rank, ridge, threads), threads)
-
-
-def some_whitener(X, rank, ridge, threads=1):
-    """The whitener of these rows, for a ridge that counts as it is."""
     spectrum = leading_directions(X, rank, threads=threads)
-    return whitener_of(spectrum, ridge / spectrum.mean_square)
+    return whiten(X, whitener_of(spectrum, ridge / spectrum.mean_square), threads)
 
 
 def overlapping(Y, seed=0):

@@ -203,7 +203,7 @@ def fit_posteriors(
     queue = np.argsort(-n_pairs, kind="stable")  # the heaviest labels come first
     spare: SimpleQueue[RoundSpace] = SimpleQueue()
     for _ in range(threads):
-        spare.put(_round_space(rows, int(n_pairs[queue].max(initial=1))))
+        spare.put(_round_space(rows, int(n_pairs.max(initial=1))))
 
     def work(part: slice) -> None:
         with lent(spare) as space:
