@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from xpipe.eagle.spectrum import leading_directions
 from xpipe.eagle.whitening import whiten, whitener_of
-from xpipe.grouping import given_groups, random_groups
+from xpipe.grouping import given_groups, kmeans_groups, random_groups
 
 
 def planted(n_samples=600, n_labels=12, n_features=80, seed=0):
@@ -30,8 +30,16 @@ def whitened(X, rank, ridge, threads=1):
 
 def overlapping(Y, seed=0):
     """Random groups of four, some samples in two of them, some in none, one group empty."""
+    return _overlapping(random_groups(Y, 4, seed)[0], Y, seed)
+
+
+def overlapping_alike(X, Y, depth, seed=0):
+    """2^depth k-means groups, whose members are alike; some samples in two of them, some in none, one group empty."""
+    return _overlapping(kmeans_groups(X, Y, depth, seed=seed)[0], Y, seed)
+
+
+def _overlapping(Y1, Y, seed):
     rng = np.random.default_rng(seed)
-    Y1, _ = random_groups(Y, 4, seed)
     extra = sp.random(*Y1.shape, 0.005, "csr", np.float32, random_state=rng)
     Y1 = sp.lil_matrix(Y1 + extra)
     Y1[rng.integers(0, Y1.shape[0], 20)] = 0

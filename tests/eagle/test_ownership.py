@@ -19,7 +19,7 @@ from xpipe.ground.backend import Backend
 from xpipe.grouping.groups import spread_labels
 from xpipe.stages.assign import work
 from xpipe.stages.assign.messages import Assignment, Settled
-from xpipe.stages.label_chunks import LabelChunk
+from xpipe.stages.label_chunks import ChunkGroups, LabelChunk
 from xpipe.stages.matrices import MatrixRef
 
 
@@ -74,7 +74,7 @@ def test_impute_passes_through_it(monkeypatch, method):
 def test_a_chunk_that_loses_a_label_fails(monkeypatch, tmp_path):
     Y1, Y2 = sp.csr_matrix(np.eye(3, dtype=np.float32)), sp.csr_matrix(np.ones((3, 2), np.float32))
     lost = sp.csr_matrix(np.array([[1, 1], [1, 1], [1, 0]], dtype=np.float32))
-    monkeypatch.setattr(work, "groups_of", lambda *_: (np.arange(3), Y1, Y2))
+    monkeypatch.setattr(work, "groups_of", lambda *_: ChunkGroups(np.arange(3), np.arange(3), Y1, Y2))
     monkeypatch.setattr(plan, "_assign", lambda *_: plan.Assigned(lost))
     somewhere = MatrixRef(str(tmp_path), "x")
     backend = Backend("cpu", "asked for")
@@ -85,7 +85,7 @@ def test_a_chunk_that_loses_a_label_fails(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("owners", ["one", "posterior"])
 @pytest.mark.parametrize("threshold", [0.0, 0.4, 1.0])
-@pytest.mark.parametrize("calibration", [(), (-2000.0, 3.0, 0.1, 2), (900.0, 40.0, -0.5, 8), (4.0, 2.0, -0.4, 2)])
+@pytest.mark.parametrize("calibration", [(), (-2000.0, 3.0, 0.1, 0), (900.0, 40.0, -0.5, 0), (4.0, 2.0, -0.4, 0)])
 def test_chunks_of_labels_lose_nothing_and_are_the_whole(owners, threshold, calibration):
     X, Y = planted(n_samples=200)
     Y1, Y2 = overlapping(Y)
@@ -109,7 +109,7 @@ def test_chunks_of_labels_lose_nothing_and_are_the_whole(owners, threshold, cali
 def test_candidates_are_the_other_pairs_above_the_lowest_chance(lowest):
     X, Y = planted(n_samples=200)
     Y1, Y2 = overlapping(Y)
-    rows, calibration = whitened(X, 16, 1.0), (4.0, 2.0, -0.4, 2)
+    rows, calibration = whitened(X, 16, 1.0), (4.0, 2.0, -0.4, 0)
     options = {"calibration": calibration, "most_members": 6, "threads": 1}
     found = find_owners(rows, Y1, Y2, threshold=0.4, lowest=lowest, **options)
     every = find_owners(rows, Y1, Y2, threshold=0.0, **options).owners.toarray()

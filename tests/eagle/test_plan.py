@@ -10,19 +10,21 @@ import pytest
 import scipy.sparse as sp
 
 from tests.eagle.invariants import CHOOSING, METHODS
-from tests.eagle.samples import overlapping, planted
+from tests.eagle.samples import overlapping, overlapping_alike, planted
 from xpipe.eagle import impute, plan
 from xpipe.eagle.imputation import MatrixRows
 from xpipe.eagle.options import ImputeOptions
 
 
-def chunk_of(Y1: sp.csr_matrix, Y2: sp.csr_matrix, first: int, last: int) -> plan.Chunk:
-    """Labels first to last - 1 with the groups that have them, and the samples of these groups."""
+def chunk_of(Y1: sp.csr_matrix, Y2: sp.csr_matrix, first: int, last: int, near: np.ndarray | None = None) -> plan.Chunk:
+    """Labels first to last - 1 with the groups that have them, those near them, and the samples of these groups."""
     labels = sp.csr_matrix(Y2[:, first:last])
     groups = np.flatnonzero(labels.getnnz(axis=1))
+    if near is not None:
+        groups = np.setdiff1d(np.union1d(groups, near[groups]), [-1])
     members = sp.csr_matrix(Y1[:, groups])
     samples = np.flatnonzero(members.getnnz(axis=1))
-    return plan.Chunk(samples, sp.csr_matrix(members[samples]), sp.csr_matrix(labels[groups]))
+    return plan.Chunk(samples, sp.csr_matrix(members[samples]), sp.csr_matrix(labels[groups]), groups)
 
 
 def rows_of_all(found: sp.csr_matrix, samples: np.ndarray, n_samples: int) -> sp.csr_matrix:
@@ -54,15 +56,17 @@ def test_chunks_of_labels_give_the_bytes_of_impute(method, cuts):
     assert joined.data.tobytes() == whole.scores.data.tobytes()
 
 
-def test_chunks_of_many_labels_with_many_rows_change_no_byte():
+@pytest.mark.parametrize("alike", [False, True])
+def test_chunks_of_many_labels_with_many_rows_change_no_byte(alike):
     """A product for several labels at once may round a label by its place among them: on some processors only."""
     X, Y = planted(n_samples=2000, n_labels=37, n_features=301)
-    Y1, Y2 = overlapping(Y)
+    Y1, Y2 = overlapping_alike(X, Y, 5) if alike else overlapping(Y)
     features, options = MatrixRows(X), ImputeOptions("discriminative", ridge=3.0, rounds=3)
     decision = plan.decide(options, features, Y1, Y2, 2)
+    assert (decision.near is not None) == alike
     whole = plan.assign_chunk(decision, features, plan.Chunk(None, Y1, Y2), threads=2)
     for first, last in ((0, 5), (3, 20), (36, 37)):
-        chunk = chunk_of(Y1, Y2, first, last)
+        chunk = chunk_of(Y1, Y2, first, last, decision.near)
         found = plan.assign_chunk(decision, features, chunk, threads=1)
         for some, all_of_them in ((found.scores, whole.scores), (found.candidates, whole.candidates)):
             wanted = sp.csr_matrix(all_of_them[chunk.samples][:, first:last])

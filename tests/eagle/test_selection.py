@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xpipe.eagle import selection, trial
+from xpipe.eagle.slopes import SLOPES
 
 
 def trial_of(truth, n_groups):
@@ -22,30 +23,22 @@ class Tried:
     likelihood: float
 
 
-@pytest.mark.parametrize("likeness", [0.0, 0.5])
-def test_calibration_is_recovered_from_groups_it_made(likeness):
+def test_calibration_is_recovered_from_groups_it_made():
     rng = np.random.default_rng(0)
-    n_groups, frailty = rng.integers(1, 500, 200), selection.frailty_of(likeness)
+    n_groups = rng.integers(1, 500, 200)
     scores = np.exp(rng.normal(-3, 1, (200, 400, 5)))  # five members per group
     hazards = np.exp(5 - 0.5 * np.log(n_groups)[:, None, None]) * scores**2
-    shared = rng.gamma(1 / frailty, frailty, (200, 400)) if frailty else np.ones((200, 400))
-    truth = rng.random((200, 400)) < -np.expm1(-shared * hazards.sum(axis=2))
-    sums = np.stack([np.log((scores**slope).sum(axis=2)) for slope in selection.SLOPES])
+    truth = rng.random((200, 400)) < -np.expm1(-hazards.sum(axis=2))
+    sums = np.stack([np.log((scores**slope).sum(axis=2)) for slope in SLOPES])
     held = trial_of(truth, n_groups)
-    found, likelihood = selection.calibrate(trial.Forecast(sums[0], sums), held, likeness)
-    assert tuple(found) == pytest.approx((5, 2, -0.5, frailty), abs=0.1)
+    found, likelihood = selection.calibrate(trial.Forecast(sums[0], sums), held)
+    assert tuple(found) == pytest.approx((5, 2, -0.5, 0), abs=0.1)
     assert likelihood < 0
     noise = np.stack([rng.permutation(line.ravel()).reshape(line.shape) for line in sums])
-    worse = selection.calibrate(trial.Forecast(noise[0], noise), held, likeness)[1]
+    worse = selection.calibrate(trial.Forecast(noise[0], noise), held)[1]
     assert worse < likelihood - 0.01
     upside_down = trial.Forecast(sums[0], -sums)  # scores that speak against owning are of no use
-    assert selection.calibrate(upside_down, held, likeness)[0] is None
-
-
-def test_frailty_grows_with_likeness():
-    assert [selection.frailty_of(likeness) for likeness in (-0.1, 0.0, 0.5)] == [0, 0, 1]
-    assert selection.frailty_of(0.7) > 2
-    assert selection.frailty_of(1.0) == selection.MOST_FRAILTY
+    assert selection.calibrate(upside_down, held)[0] is None
 
 
 def test_threshold_gives_the_highest_expected_f1():
@@ -83,6 +76,35 @@ def test_climbing_keeps_the_attempt_it_names_and_equals_stay_near_the_start(valu
     assert all(values[at] < best.likelihood for at in between if at != best.point) or best.point == start
     if len(set(values)) == 1:
         assert best.point == start
+
+
+def test_descending_stops_where_the_likelihood_is_no_longer_good_enough():
+    grid = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+
+    def attempt(x: float) -> Tried:
+        return Tried(x, -(0.2 + 0.01 * (np.log(x) - np.log(12.0)) ** 2))
+
+    _, seen = selection.climb(grid, 3, attempt)
+    for loss, exact in ((0.02, 12 * np.exp(-np.sqrt(0.4))), (0.5, 12 * np.exp(-np.sqrt(10)))):
+        made, tried = selection.descend(grid, seen, loss, attempt)
+        assert made.point == pytest.approx(exact, rel=0.15)
+        assert tried[made.point] == made.likelihood
+        assert set(seen) <= set(tried)
+    made, _ = selection.descend(grid, seen, 9.0, attempt)  # all are good enough
+    assert made.point == 0.3
+
+
+@given(st.lists(st.sampled_from([-3.0, -2.0, -1.0, -1.01]), min_size=1, max_size=9), st.data())
+def test_descending_never_ends_far_below_the_best(values, data):
+    grid = tuple(2.0**at for at in range(len(values)))
+
+    def attempt(x: float) -> Tried:
+        return Tried(x, float(np.interp(np.log2(x), np.arange(len(values)), values)))
+
+    _, seen = selection.climb(grid, data.draw(st.integers(0, len(values) - 1)), attempt)
+    made, tried = selection.descend(grid, seen, 0.02, attempt)
+    assert grid[0] <= made.point <= max(tried, key=lambda point: tried[point])
+    assert made.likelihood >= max(seen.values()) * 1.03  # a line is not the curve: nearly good enough
 
 
 def test_explained_is_a_share_and_needs_no_scale():

@@ -13,14 +13,11 @@ from xpipe.eagle._posteriors_numba import CEILING, RULED_OUT
 from xpipe.grouping import random_groups, spread_labels
 
 
-@pytest.mark.parametrize("taking_part", [False, True])
-def test_a_forecast_equals_a_dense_twin_that_never_saw_the_group(taking_part):
+def test_a_forecast_equals_a_dense_twin_that_never_saw_the_group():
     X, Y = planted(n_samples=200, n_features=40)
     Y1, Y2 = random_groups(Y, 4, 0)
     rows = whitened(X, 40, 0.5)
     held = trial.set_aside(Y1, Y2, seed=1)
-    if taking_part:
-        held = trial.take_part(Y1, Y2, held.labels, seed=1)
     owners = sp.csr_matrix(sp.csr_matrix(spread_labels(held.Y1, held.Y2)).T)
     owners.data = np.linspace(0.1, 0.9, owners.nnz, dtype=np.float32)
     found = trial.forecast(rows, held, owners, threads=2, powers=np.array([1.0, 1.5]))
@@ -64,3 +61,20 @@ def test_a_trial_keeps_within_its_limits(monkeypatch):
     small = held.of_samples(needed)
     assert spread_labels(small.Y1, small.Y2).nnz == spread_labels(held.Y1, held.Y2).nnz
     assert small.held_members.nnz == 40
+
+
+def test_all_groups_can_take_part_with_the_groups_near_them():
+    _, Y = planted()
+    Y1, Y2 = random_groups(Y, 4, 0)
+    near = np.roll(np.arange(Y1.shape[1]), 1)[:, None].astype(np.int32)
+    labels = np.array([0, 3])
+    found = trial.take_part(Y1, Y2, labels, near)
+    assert (found.Y1 != Y1).nnz == 0
+    assert found.Y2.getnnz(axis=0)[labels].tolist() == Y2.getnnz(axis=0)[labels].tolist() == found.n_groups.tolist()
+    having = Y2.toarray()[:, labels] > 0
+    beside = np.roll(having, -1, axis=0) & ~having  # group g - 1 is near group g
+    np.testing.assert_array_equal(found.beside.toarray()[:, labels] > 0, beside)
+    needed = np.flatnonzero(Y1.toarray() @ (having | beside).any(axis=1))
+    assert found.samples().tolist() == needed.tolist()
+    small = found.of_samples(found.samples())
+    assert spread_labels(small.Y1, small.Y2).nnz == spread_labels(Y1, found.Y2).nnz

@@ -29,15 +29,15 @@ class Pairs(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """How scores s become chances of owning: hazards e^offset n_groups^per_group s^slope that share a gamma factor.
+    """How scores s become chances of owning: hazards e^a s^slope, a = offset + per_group log n_groups.
 
-    frailty: the variance of the factor that the hazards of a group have in common; 0: members are independent.
+    spread: the standard deviation of a from label to label, where every label has one of its own; 0: where none has.
     """
 
     offset: float
     slope: float
     per_group: float
-    frailty: float
+    spread: float
 
 
 @jit
@@ -80,70 +80,45 @@ def log_sums_of(scores, quarters, log_sums):
 
 
 @jit
-def log_chance(log_hazard, frailty):
-    """log(1 - (1 + frailty h)^(-1 / frailty)), finite for any finite hazard, where the chance itself could be zero."""
+def log_chance(log_hazard):
+    """log(1 - exp(-h)), finite for any finite hazard h, where the chance itself could be zero."""
     if log_hazard < SMALL_HAZARD:
         return log_hazard
-    hazard = np.exp(min(log_hazard, MOST_HAZARD))
-    if frailty > 0:
-        hazard = np.log1p(frailty * hazard) / frailty
-    return np.log(-np.expm1(-hazard))
+    return np.log(-np.expm1(-np.exp(min(log_hazard, MOST_HAZARD))))
 
 
 @jit
-def calibrate_group(scores, start, slope, frailty, chances):
-    """chances[i] = chance of the hazard e^start scores[i]^slope / chance of the hazard of the whole group; float64."""
+def calibrate_group(scores, offset, slope, chances):
+    """chances[i] = chance of the hazard e^offset scores[i]^slope / chance of the hazard of the whole group; float64."""
     most = -np.inf
     for place in range(len(scores)):
-        chances[place] = start + slope * np.log(min(max(scores[place], RULED_OUT), SURE))  # the log of the hazard
+        chances[place] = offset + slope * np.log(min(max(scores[place], RULED_OUT), SURE))  # the log of the hazard
         most = max(most, chances[place])
     total = 0.0
     for place in range(len(scores)):
         total += np.exp(chances[place] - most)
-    some = log_chance(most + np.log(total), frailty)
+    some = log_chance(most + np.log(total))
     for place in range(len(scores)):
-        chances[place] = np.exp(min(log_chance(chances[place], frailty) - some, 0.0))
+        chances[place] = np.exp(min(log_chance(chances[place]) - some, 0.0))
 
 
 @jit
-def calibrate_label(group_ends, members, scores, calibration, owned):
-    """owned[i] = the calibrated posterior of sample i, in place of its noisy-or; the largest of its groups.
-
-    calibration: offset, slope, per_group, frailty.
-    """
-    first_hazard = calibration[0] + calibration[2] * np.log(len(group_ends))
-    owned[:] = 0
-    chances = np.empty(len(members), np.float64)
-    start = 0
-    for group in range(len(group_ends)):
-        stop = group_ends[group]
-        if stop > start:
-            calibrate_group(scores[start:stop], first_hazard, calibration[1], calibration[3], chances[start:stop])
-        for place in range(start, stop):
-            owned[members[place]] = max(owned[members[place]], np.float32(chances[place]))
-        start = stop
-
-
-@jit
-def calibrate_pairs(labels, pairs, score, calibration, posterior):
+def calibrate_pairs(labels, pairs, score, slope, offsets, posterior):
     """posterior[pair] = chance of the sample's hazard / chance of the group's hazard; the largest of its groups.
 
-    posterior is 0 on entry.
+    offsets: of each label. posterior is 0 on entry.
     """
-    offset, slope, per_group, frailty = calibration
     pair_starts, pair_samples = pairs.samples
     label_starts, label_groups = pairs.groups
     group_starts, group_samples = pairs.members
     for label in labels:
         samples = pair_samples[pair_starts[label] : pair_starts[label + 1]]
-        n_groups = label_starts[label + 1] - label_starts[label]
-        start = offset + per_group * np.log(n_groups)
         for at in range(label_starts[label], label_starts[label + 1]):
             members = group_samples[group_starts[label_groups[at]] : group_starts[label_groups[at] + 1]]
             places, chances = np.empty(len(members), np.int64), np.empty(len(members), np.float64)
             for place in range(len(members)):
                 places[place] = pair_starts[label] + np.searchsorted(samples, members[place])
-            calibrate_group(score[places], start, slope, frailty, chances)
+            calibrate_group(score[places], offsets[label], slope, chances)
             for place in range(len(members)):
                 posterior[places[place]] = max(posterior[places[place]], np.float32(chances[place]))
 

@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xpipe.eagle._posteriors_numba import calibrate_label, noisy_or
+from xpipe.eagle._posteriors_numba import log_sums_of, noisy_or
+from xpipe.eagle._rows_numba import Lists
 from xpipe.eagle._whitened_numba import (
     add_coordinates,
     add_rows,
     clear_rows,
     copy_rows,
+    multiply_leading,
     score_rows,
     subtract_leading,
     transpose_rows,
@@ -62,15 +64,23 @@ class OwnRows(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """The rounds: how many with a noisy-or at most, then one for each calibration.
-
-    tolerance: a label is settled when no posterior moves by this much in a round with a noisy-or. calibrations: float64
-    [any, 4], the fields of a `Calibration` each.
-    """
+    """How many rounds at most. tolerance: a label is settled when no posterior moves by this much in a round."""
 
     rounds: int
     tolerance: float
-    calibrations: np.ndarray
+
+
+class Cells(NamedTuple):
+    """Sums of the scores of groups, to some powers: of groups that have each label, and of some that lack it.
+
+    lacking: the groups that lack each label and are looked at. quarters: the powers, times 4; none: nothing is added
+    up. having_sums [groups of all labels, powers], lacking_sums: float64, logs of the sums.
+    """
+
+    lacking: Lists
+    quarters: np.ndarray
+    having_sums: np.ndarray
+    lacking_sums: np.ndarray
 
 
 class RoundSpace(NamedTuple):
@@ -172,11 +182,11 @@ def gather_groups(label, pairs, samples, position, owned):
 
 
 @jit
-def fit_labels(labels, pairs, rows, kinship, schedule, space, start, posterior, score):
-    """Alternate scores and posteriors for some labels; fills posterior and score at the pairs of these labels.
+def fit_labels(labels, pairs, rows, kinship, schedule, space, cells, posterior, score):
+    """Alternate scores and posteriors for some labels; fills posterior, score and cells at these labels.
 
-    start: the posteriors to start from, one per pair; where it is empty, members of a group share a label evenly. A
-    sample of several groups takes its largest posterior and its largest score.
+    At first, members of a group share a label evenly. A sample of several groups takes its largest posterior and its
+    largest score.
     """
     pair_starts, pair_samples = pairs.samples
     for label in labels:
@@ -186,10 +196,17 @@ def fit_labels(labels, pairs, rows, kinship, schedule, space, start, posterior, 
         samples = pair_samples[first:last]
         owned, scores = posterior[first:last], score[first:last]
         groups = gather_groups(label, pairs, samples, space.position, owned)
-        if len(start) > 0:
-            owned[:] = start[first:last]
         outside = np.empty(len(groups.members), np.float32)
-        fit_label(samples, groups, rows, kinship, schedule, space, owned, scores, outside)
+        own, told = fit_label(samples, groups, rows, kinship, schedule, space, owned, scores, outside)
+        if len(cells.quarters) > 0:
+            start = 0
+            for number in range(len(groups.numbers)):
+                sums = cells.having_sums[pairs.groups.starts[label] + number]
+                log_sums_of(outside[start : groups.ends[number]], cells.quarters, sums)
+                start = groups.ends[number]
+            add_lacking(label, samples, told, pairs.members, rows, kinship, space, cells)
+        clear_rows(own.numbers, own.indptr, own.indices, space.dense)
+        space.leading[:] = 0
         scores[:] = -np.inf
         for place in range(len(groups.members)):
             scores[groups.members[place]] = max(scores[groups.members[place]], outside[place])
@@ -197,7 +214,11 @@ def fit_labels(labels, pairs, rows, kinship, schedule, space, start, posterior, 
 
 @jit
 def fit_label(samples, groups, rows, kinship, schedule, space, owned, scores, outside):
-    """The rounds of one label, which start from the posteriors in `owned`; outside = the last scores of all members."""
+    """The rounds of one label, which start from the posteriors in `owned`; outside = the last scores of all members.
+
+    Returns the rows of the label, and the posteriors that the last scores know of: space.dense and space.leading hold
+    the sums over them.
+    """
     own, n_tiles, kept = gather_own(samples, rows, space)
     told, news = np.zeros(len(samples), np.float32), np.empty(len(samples), np.float32)
     before = np.empty(len(samples), np.float32)
@@ -209,13 +230,40 @@ def fit_label(samples, groups, rows, kinship, schedule, space, owned, scores, ou
         noisy_or(groups.ends, groups.members, outside, owned)
         if largest_change(before, owned) < schedule.tolerance:
             break
-    for number in range(len(schedule.calibrations)):
-        calibrate_label(groups.ends, groups.members, outside, schedule.calibrations[number], owned)
-        list_news(owned, told, news)
-        score_label(samples, own, n_tiles, kept, news, rows, space, scores)
-        leave_groups_out(groups, samples, kinship, rows.influence, told, scores, outside)
-    clear_rows(own.numbers, own.indptr, own.indices, space.dense)
-    space.leading[:] = 0
+    return own, told
+
+
+@jit
+def add_lacking(label, samples, told, group_members, rows, kinship, space, cells):
+    """Add up the scores of groups that lack the label, as if the regression had never seen the group.
+
+    Their members can have posteriors by other groups, so scores are corrected as in `leave_groups_out`.
+    """
+    indptr, indices, values = rows.sparse
+    group_starts, group_samples = group_members
+    for at in range(cells.lacking.starts[label], cells.lacking.starts[label + 1]):
+        group = cells.lacking.items[at]
+        members = group_samples[group_starts[group] : group_starts[group + 1]]
+        size, kin = len(members), kinship.starts[group]
+        missing, outside = np.empty(size, np.float32), np.empty(size, np.float32)
+        score_rows(members, indptr, indices, values, space.dense, missing)
+        for one in range(size):
+            missing[one] -= multiply_leading(rows.coordinates[members[one]], space.leading)
+            place = space.position[members[one]]
+            known = np.float32(0)
+            if place < len(samples) and samples[place] == members[one]:
+                known = told[place]
+            missing[one] -= known
+            outside[one] = known
+            if kin < 0:
+                own = min(max(rows.influence[members[one]], np.float32(0)), np.float32(MOST_OWN))
+                outside[one] += missing[one] / (np.float32(1) - own)
+        if kin >= 0:
+            for other in range(size):
+                source = kinship.values[kin + other * size : kin + (other + 1) * size]
+                for one in range(size):
+                    outside[one] += missing[other] * source[one]
+        log_sums_of(outside, cells.quarters, cells.lacking_sums[at])
 
 
 @jit

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xpipe.ground.accelerate import jit
+from xpipe.ground.accelerate import jit, jit_sums
 from xpipe.ground.sparse import Triple
 
 COORDINATES_AT_ONCE = 64  # coordinates that are transposed before the next ones
@@ -87,6 +87,15 @@ def subtract_leading(tile, leading, scores):
         source = tile[c]
         for place in range(len(scores)):
             scores[place] -= weight * source[place]
+
+
+@jit_sums
+def multiply_leading(coordinates, leading):
+    """The product of the coordinates of one row with `leading`."""
+    total = np.float32(0)
+    for c in range(len(leading)):
+        total += coordinates[c] * leading[c]
+    return total
 
 
 @jit

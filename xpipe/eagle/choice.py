@@ -6,8 +6,8 @@ Holds no assignment. Only labels of groups are used, never a label of a sample (
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,15 +20,16 @@ from xpipe.eagle.chances import Crowd, crowd_of
 from xpipe.eagle.discriminative import (
     Fitted,
     best_pairs,
-    calibrated_posteriors,
     fit_posteriors,
     keep_pairs,
-    kinship_of_groups,
     posteriors_of,
 )
+from xpipe.eagle.label_offsets import fit_prior
+from xpipe.eagle.near_groups import near_groups
 from xpipe.eagle.numbering import renumbered
 from xpipe.eagle.options import ImputeOptions, usual_rank
 from xpipe.eagle.reliability import reliability_of
+from xpipe.eagle.slopes import SLOPES
 from xpipe.eagle.spectrum import Spectrum, leading_directions, sampled_rows
 from xpipe.eagle.trial import Forecast, Trial, forecast, judged_kinship, set_aside, take_part
 from xpipe.eagle.trust import TrialQuality, places_of, trial_quality
@@ -39,11 +40,11 @@ from xpipe.ground.sparse_rows import matrix_with_ones
 from xpipe.grouping.groups import likeness as likeness_of_members
 from xpipe.grouping.groups import spread_labels
 
-RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)  # in units of the rows' mean squared length
-START = 2  # the place in RIDGES where the search starts
+RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)  # in units of the rows' mean squared length
+START = 3  # the place in RIDGES where the search starts
 USUAL_RIDGE = RIDGES[START]
+NEARLY_AS_WELL = 0.02  # part of the loss that the ridge may cost where members are alike: a lower one has more detail
 SEARCH_LABELS = 100  # labels of the trial that ridges are compared by
-FEEDBACK = 1  # rounds that learn from calibrated posteriors where members are alike; more let groups confirm each other
 USUAL_THRESHOLD = 0.5  # where nothing can be calibrated
 NO_CANDIDATES = 1.0  # no chance is above this
 CANDIDATE_RECALL = 4.0  # candidates are above the threshold of the highest expected F2: recall counts four times
@@ -61,31 +62,43 @@ class Choice:
 
     method: str
     ridge: float
-    calibration: tuple[float, ...]  # the fields of the last `Calibration`, or nothing
+    calibration: tuple[float, ...]  # the fields of a `Calibration`, or nothing
     threshold: float  # on posteriors of owners; chosen for the highest expected F1
     most_members: int  # size of the largest groups that have no say in their own scores
     why: str = ""  # one sentence
     tried: dict[str, Any] = field(default_factory=dict)  # the figures behind the choice
     crowd: Crowd | None = None  # all groups by size
     trust: TrialQuality | None = None  # how good the owners of the method look in the trial
-    feedback: tuple[tuple[float, ...], ...] = ()  # the calibrations of the rounds before the last
     lowest: float = NO_CANDIDATES  # pairs with a higher posterior that are no owners are candidates
+
+
+class Chosen(NamedTuple):
+    """All that is chosen. near: the groups near each group, where every label has a calibration of its own."""
+
+    choice: Choice
+    whitener: Whitener
+    near: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What the rounds lead to in a trial. calibration: the fields of a `Calibration`, or nothing."""
+
+    fitted: Fitted
+    calibration: tuple[float, ...]
+    forecast: Forecast | None = None  # for the held-out groups, where there are any
 
 
 @dataclass(frozen=True)
 class RidgeTrial:
-    """What one ridge led to in the trial, and the likelihood of the labels of the held-out groups."""
+    """What one ridge leads to in a trial, and the likelihood of the labels of the held-out groups."""
 
     ridge: float
     likelihood: float
     whitener: Whitener
     rows: Whitened
-    own: Kinship  # of the groups that take part
-    judged: Kinship  # of the groups that are held out or judged
-    fitted: Fitted
-    forecast: Forecast
-    calibration: tuple[float, ...]  # the fields of a `Calibration`, or nothing
-    feedback: tuple[tuple[float, ...], ...] = ()  # the calibrations of the rounds before
+    judged: Kinship  # of the held-out groups
+    fit: Fit
 
 
 @dataclass(frozen=True)
@@ -115,14 +128,15 @@ def choose(
     mean: np.ndarray | None = None,
     judged: str | None = None,
     threads: int = 1,
-) -> tuple[Choice, Whitener]:
-    """Make all choices; returns them with the whitener of the chosen ridge.
+) -> Chosen:
+    """Make all choices.
 
     take_rows gives the rows of samples, whose values must be 1 at most (`spectrum.scaled_rows`). mean: of all rows;
     needed for `auto`. judged: the method whose owners `Choice.trust` is about; by default the one chosen. How groups
     and labels are numbered does not change the choices.
     """
-    Y1, Y2 = renumbered(Y1, Y2)
+    n_groups = Y1.shape[1]
+    Y1, Y2, old_numbers = renumbered(Y1, Y2)
     with one_thread_each():  # several BLAS threads would add in another order
         sampled = sampled_rows(Y1.shape[0], options.seed)
         sample = take_rows(sampled)
@@ -135,20 +149,30 @@ def choose(
         trial = set_aside(Y1, Y2, options.seed)
         if not len(trial.labels) or not trial.held_labels.any():
             return _without_trial(spectrum, options, trial.most_members)
-        search, crowd = trial.of_labels(SEARCH_LABELS), crowd_of(Y1, likeness)
-        whole = trial if crowd.weight else take_part(Y1, Y2, trial.labels, options.seed)
-        needed = np.union1d(whole.samples(), search.samples())
-        return _choose_by_trials(
-            take_rows(needed), search.of_samples(needed), whole.of_samples(needed), spectrum, options,
+        search, crowd, near = trial.of_labels(SEARCH_LABELS), crowd_of(Y1, likeness), None
+        if not crowd.weight:
+            near = near_groups(take_rows, Y1, spectrum, options.seed, threads)
+            trial = take_part(Y1, Y2, trial.labels, near)
+        needed = np.union1d(trial.samples(), search.samples())
+        choice, whitener = _choose_by_trials(
+            take_rows(needed), search.of_samples(needed), trial.of_samples(needed), spectrum, options,
             likeness=likeness, mean=mean, crowd=crowd, judged=judged, threads=threads,
         )  # fmt: skip
+        return Chosen(choice, whitener, None if near is None else _by_old_numbers(near, old_numbers, n_groups))
 
 
-def _nothing_to_choose_by(spectrum: Spectrum, has_labels: bool) -> tuple[Choice, Whitener]:
+def _by_old_numbers(near: np.ndarray, old_numbers: np.ndarray, n_groups: int) -> np.ndarray:
+    """The groups near each group, in the numbers of the input; empty groups have none (-1)."""
+    found = np.full((n_groups, near.shape[1]), -1, dtype=np.int32)
+    found[old_numbers] = old_numbers[near]
+    return found
+
+
+def _nothing_to_choose_by(spectrum: Spectrum, has_labels: bool) -> Chosen:
     """The choice where rows have no length, or groups no labels."""
     why = "samples have no features" if has_labels else "no group has samples and labels"
     choice = Choice("baseline", RIDGES[START], (), USUAL_THRESHOLD, 0, f"{why}: nothing tells members apart")
-    return choice, empty_whitener(len(spectrum.diagonal))
+    return Chosen(choice, empty_whitener(len(spectrum.diagonal)))
 
 
 def _choose_by_trials(
@@ -167,22 +191,29 @@ def _choose_by_trials(
     """Make all choices by two trials.
 
     X: the rows of their samples. search: some labels, and groups are held out; ridges and methods are compared by it.
-    trial: all labels; calibrations and what owners are worth come from it. Where members are alike, all groups take
-    part in it, so that scores are those of the assignment itself, and rounds learn from calibrated posteriors.
+    trial: more labels; calibrations and what owners are worth come from it. Where members are alike, all groups take
+    part in it, so that scores are those of the assignment itself, and every label gets a calibration of its own.
     likeness: of members of groups; mean: of all rows; crowd: all groups by size; judged: as in `choose`.
     """
     needed = search.samples()
     few, search = sp.csr_matrix(X[needed]), search.of_samples(needed)
-    held_out, likelihoods = _best_ridge(few, search, spectrum, options, likeness, threads)
-    fitted = _attempt(X, trial, held_out.whitener, options, held_out.ridge, likeness, threads)
-    best = fitted if crowd.weight else _with_feedback(fitted, trial, likeness, threads)
+    held_out, likelihoods = _best_ridge(few, search, spectrum, options, threads, alike=not crowd.weight)
+    ridge, whitener = held_out.ridge, held_out.whitener
+    why = f"ridge {ridge:g} predicts the labels of held-out groups best"
+    if crowd.weight:
+        best = _attempt(X, trial, whitener, options, ridge, threads).fit
+        reliability = reliability_of(best.forecast, trial, best.calibration)
+    else:
+        best = _fit_labels(whiten(X, whitener, threads), trial, options, threads)
+        reliability = reliability_of(held_out.fit.forecast, search, held_out.fit.calibration)
+        why = f"ridge {ridge:g} predicts the labels of held-out groups nearly as well as any, and tells members apart"
     judgement = _judge(best, trial, options.threshold, threads)
     tried: dict[str, Any] = {
         "ridge": {f"{ridge:g}": likelihood for ridge, likelihood in likelihoods.items()},
         "likeness": round(likeness, 4),
-        "reliability": reliability_of(best.forecast, trial, best.calibration),
+        "reliability": reliability,
     }
-    method, why = "discriminative", f"ridge {best.ridge:g} predicts the labels of held-out groups best"
+    method = "discriminative"
     if options.method == "auto":
         found = _compare(few, search, held_out, judgement, options, mean, threads)
         tried["explained"] = {name: round(value, 5) for name, value in found.explained.items()}
@@ -194,13 +225,13 @@ def _choose_by_trials(
         owned, scores = places_of(best.fitted.score, found_by_it), found_by_it.data
     trust = trial_quality(best.fitted, best.forecast, trial, best.calibration, crowd, owned, threads, scores)
     choice = Choice(
-        method, best.ridge, best.calibration, judgement.threshold, trial.most_members, why, tried, crowd, trust,
-        best.feedback, _lowest_candidate(best, judgement, crowd),
+        method, ridge, best.calibration, judgement.threshold, trial.most_members, why, tried, crowd, trust,
+        _lowest_candidate(best, judgement, crowd),
     )  # fmt: skip
-    return choice, best.whitener
+    return choice, whitener
 
 
-def _lowest_candidate(best: RidgeTrial, judgement: Judgement, crowd: Crowd) -> float:
+def _lowest_candidate(best: Fit, judgement: Judgement, crowd: Crowd) -> float:
     """The posterior that candidates are above: of the highest expected F2, or F3 where members are alike."""
     if not best.calibration:
         return NO_CANDIDATES
@@ -208,66 +239,61 @@ def _lowest_candidate(best: RidgeTrial, judgement: Judgement, crowd: Crowd) -> f
     return min(selection.threshold_of(judgement.posterior, recall), judgement.threshold)
 
 
-def _without_trial(spectrum: Spectrum, options: ImputeOptions, most_members: int) -> tuple[Choice, Whitener]:
+def _without_trial(spectrum: Spectrum, options: ImputeOptions, most_members: int) -> Chosen:
     """The choice where no group can be held out: what is given, else the usual."""
     ridge = RIDGES[START] if options.ridge is None else options.ridge
     threshold = USUAL_THRESHOLD if options.threshold is None else options.threshold
     why = "too few groups to hold any out: nothing was chosen by the data"
-    return Choice("discriminative", ridge, (), threshold, most_members, why), whitener_of(spectrum, ridge)
+    return Chosen(Choice("discriminative", ridge, (), threshold, most_members, why), whitener_of(spectrum, ridge))
 
 
 def _best_ridge(
-    X: sp.csr_matrix, trial: Trial, spectrum: Spectrum, options: ImputeOptions, likeness: float, threads: int
+    X: sp.csr_matrix, trial: Trial, spectrum: Spectrum, options: ImputeOptions, threads: int, *, alike: bool
 ) -> tuple[RidgeTrial, dict[float, float]]:
-    """(The ridge under which the labels of held-out groups are most likely, the likelihood of every ridge tried)."""
+    """(The ridge under which the labels of held-out groups are most likely, the likelihood of every ridge tried).
+
+    alike: members of groups are. The lowest ridge is taken then under which these labels are nearly as likely.
+    """
 
     def attempt(ridge: float) -> RidgeTrial:
-        return _attempt(X, trial, whitener_of(spectrum, ridge), options, ridge, likeness, threads)
+        return _attempt(X, trial, whitener_of(spectrum, ridge), options, ridge, threads)
 
     grid, start = (RIDGES, START) if options.ridge is None else ((options.ridge,), 0)
-    return selection.climb(grid, start, attempt)
+    best, seen = selection.climb(grid, start, attempt)
+    if not alike or len(grid) == 1:
+        return best, seen
+    del best
+    return selection.descend(grid, seen, NEARLY_AS_WELL, attempt)
 
 
 def _attempt(
-    X: sp.csr_matrix,
-    trial: Trial,
-    whitener: Whitener,
-    options: ImputeOptions,
-    ridge: float,
-    likeness: float,
-    threads: int,
+    X: sp.csr_matrix, trial: Trial, whitener: Whitener, options: ImputeOptions, ridge: float, threads: int
 ) -> RidgeTrial:
-    """What a ridge leads to in a trial, without feedback."""
+    """What a ridge leads to in a trial with held-out groups."""
     rows = whiten(X, whitener, threads)
-    own = kinship_of_groups(rows, trial.Y1, trial.most_members, threads)
     judged = judged_kinship(rows, trial, threads)
-    fitted = fit_posteriors(rows, trial.Y1, trial.Y2, rounds=options.rounds, kinship=own, threads=threads)
-    found = forecast(rows, trial, fitted.posterior, threads, selection.SLOPES, judged)
-    calibration, likelihood = selection.calibrate(found, trial, likeness)
-    return RidgeTrial(ridge, likelihood, whitener, rows, own, judged, fitted, found, tuple(calibration or ()))
+    fitted = fit_posteriors(
+        rows, trial.Y1, trial.Y2, rounds=options.rounds, most_members=trial.most_members, threads=threads
+    )
+    found = forecast(rows, trial, fitted.posterior, threads, SLOPES, judged)
+    calibration, likelihood = selection.calibrate(found, trial)
+    return RidgeTrial(ridge, likelihood, whitener, rows, judged, Fit(fitted, tuple(calibration or ()), found))
 
 
-def _with_feedback(first: RidgeTrial, trial: Trial, likeness: float, threads: int) -> RidgeTrial:
-    """The same after rounds that learn from calibrated posteriors. Where scores tell nothing, there are none."""
-    best = first
-    for _ in range(FEEDBACK):
-        if not best.calibration:
-            return first
-        start = calibrated_posteriors(best.fitted.score, trial.Y1, trial.Y2, best.calibration, threads)
-        fitted = fit_posteriors(
-            best.rows, trial.Y1, trial.Y2, rounds=1, start=start, kinship=best.own, threads=threads,
-        )  # fmt: skip
-        told = sp.csr_matrix((start, fitted.score.indices, fitted.score.indptr), shape=fitted.score.shape)
-        found = forecast(best.rows, trial, told, threads, selection.SLOPES, best.judged)
-        calibration, _ = selection.calibrate(found, trial, likeness)
-        best = replace(
-            best, fitted=Fitted(told, fitted.score), forecast=found, calibration=tuple(calibration or ()),
-            feedback=(*best.feedback, best.calibration),
-        )  # fmt: skip
-    return best if best.calibration else first
+def _fit_labels(rows: Whitened, trial: Trial, options: ImputeOptions, threads: int) -> Fit:
+    """The rounds of a trial in which all groups take part; every label gets a calibration of its own."""
+    fitted = fit_posteriors(
+        rows, trial.Y1, trial.Y2, rounds=options.rounds, powers=SLOPES, beside=trial.beside,
+        most_members=trial.most_members, threads=threads,
+    )  # fmt: skip
+    assert fitted.cells is not None  # powers were given
+    calibration = fit_prior(fitted.cells.of_labels(trial.labels))
+    if calibration is None:
+        return Fit(fitted._replace(cells=None), ())
+    return Fit(fitted._replace(cells=fitted.cells.of_slope(calibration.slope)), tuple(calibration))
 
 
-def _judge(best: RidgeTrial, trial: Trial, threshold: float | None, threads: int) -> Judgement:
+def _judge(best: Fit, trial: Trial, threshold: float | None, threads: int) -> Judgement:
     """The pairs of the trial that look owned; choose the threshold unless it is given."""
     posterior = posteriors_of(best.fitted, trial.Y1, trial.Y2, best.calibration, threads)
     if threshold is None:
@@ -293,12 +319,10 @@ def _compare(
     def explained_by(owners: sp.csr_matrix) -> float:
         return selection.explained(forecast(best.rows, trial, owners, threads, kinship=best.judged), trial)
 
-    owned = _judge(best, trial, options.threshold, threads).owned
-    explained = {
-        "discriminative": max(
-            selection.explained(best.forecast, trial), explained_by(keep_pairs(best.fitted.posterior, owned))
-        )
-    }
+    assert best.fit.forecast is not None  # groups are held out
+    owned = _judge(best.fit, trial, options.threshold, threads).owned
+    by_owners = explained_by(keep_pairs(best.fit.fitted.posterior, owned))
+    explained = {"discriminative": max(selection.explained(best.fit.forecast, trial), by_owners)}
     for name in ("baseline", *EMBEDDINGS):
         explained[name] = explained_by(matrix_with_ones(_owners_by(name, X, trial, options, mean, threads)))
     of_all = max(selection.expected_f1(judgement.posterior, judgement.posterior >= 0), 1e-300)

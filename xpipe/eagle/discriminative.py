@@ -7,16 +7,13 @@ of owning it:
     s = q + (I - H)^-1 (s - q)                    a group has no say in its own scores: other groups must have one
     q_i = s_i / (1 - prod_group (1 - s_i'))       noisy-or: some member of the group owns the label
 
-The noisy-or takes scores for chances and members for independent. So after these rounds a `Calibration` turns scores
-into chances; it knows how often groups have a label that had no say in their scores. Where members are alike, more
-rounds learn from these chances, each with a calibration of its own. h_i is the hazard of a member:
+The noisy-or takes scores for chances. So after these rounds a `Calibration` turns scores into chances; it knows how
+often groups have a label that had no say in their scores. h_i is the hazard of a member, members are independent:
 
-    h_i        = e^offset n_groups^per_group s_i^slope
-    chance(h)  = 1 - (1 + frailty h)^(-1 / frailty)
+    h_i        = e^a s_i^slope                    a: by the number of groups with the label; where members are alike,
+                                                  each label has its own (`label_offsets`)
+    chance(h)  = 1 - exp(-h)
     q_i        = chance(h_i) / chance(sum of h over the group)
-
-A frailty of 0 is a noisy-or, 1 - exp(-h): members own labels independently. The higher it is, the more members of a
-group share what they own: hazards of a group have a common factor, which is gamma distributed with that variance.
 
 No group has a say in its own scores, so scores are comparable with those of held-out groups. In groups that are too
 large for that, only the sample itself has no say in its score.
@@ -34,13 +31,15 @@ import scipy.sparse as sp
 
 from xpipe.eagle import _posteriors_numba, _rounds_numba
 from xpipe.eagle._posteriors_numba import Calibration, Pairs
-from xpipe.eagle._rounds_numba import LARGE_GROUP, TILE_ROWS, Kinship, RoundSpace, Schedule
+from xpipe.eagle._rounds_numba import LARGE_GROUP, TILE_ROWS, Cells, Kinship, RoundSpace, Schedule
 from xpipe.eagle._rows_numba import Lists
 from xpipe.eagle._whitened_numba import Whitened
 from xpipe.eagle.chances import Crowd, label_shifts, shifted
-from xpipe.eagle.numbering import with_samples
+from xpipe.eagle.label_offsets import LabelCells, offsets_of
+from xpipe.eagle.numbering import filled_groups, with_samples
 from xpipe.eagle.options import ImputeOptions
 from xpipe.eagle.problem import columns_of
+from xpipe.eagle.slopes import NO_POWERS, quarters_of
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.ground.machine import lent, usable_cores
 from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
@@ -58,11 +57,12 @@ PARTS_PER_THREAD = 4
 class Fitted(NamedTuple):
     """What the rounds found for every pair that a group allows; both labels x samples with the same pattern.
 
-    posterior: the noisy-or of the scores; after calibrated rounds, the chances that the scores were learned from.
+    posterior: the noisy-or of the scores. cells: sums of scores of groups, where they were asked for.
     """
 
     posterior: sp.csr_matrix
     score: sp.csr_matrix
+    cells: LabelCells | None = None
 
 
 class ChanceSums(NamedTuple):
@@ -91,7 +91,7 @@ def find_owners(
     Y2: sp.csr_matrix,
     *,
     calibration: Sequence[float] = (),
-    feedback: Sequence[Sequence[float]] = (),
+    beside: sp.csr_matrix | None = None,
     crowd: Crowd | None = None,
     owners: str = ImputeOptions.owners,
     threshold: float = 0.5,
@@ -104,11 +104,17 @@ def find_owners(
 
     The best sample of every group owns the label, so that no threshold leaves a label without an owner. Of equal
     samples the one with the lowest number is the best. The numbers of groups, and empty groups, change nothing.
-    feedback: the calibrations of the rounds before the last; calibration: the one that gives the posteriors. lowest:
-    pairs with a posterior above it that are no owners are candidates; there are none where owners are one per group.
+    calibration: the fields of a `Calibration`. beside: where it has a spread, the groups near those with a label that
+    lack it, groups x labels. lowest: pairs with a posterior above it that are no owners are candidates; there are none
+    where owners are one per group.
     """
+    filled = filled_groups(Y1)
     Y1, Y2 = with_samples(Y1, Y2)
-    fitted = fit_posteriors(rows, Y1, Y2, rounds=rounds, feedback=feedback, most_members=most_members, threads=threads)
+    powers = np.array(calibration[1:2]) if beside is not None else NO_POWERS
+    fitted = fit_posteriors(
+        rows, Y1, Y2, rounds=rounds, most_members=most_members, threads=threads, powers=powers,
+        beside=None if beside is None else sp.csr_matrix(beside[filled]),
+    )  # fmt: skip
     posterior = posteriors_of(fitted, Y1, Y2, calibration, threads)
     kept, likely = best_pairs(fitted.score, Y1, Y2), np.zeros(len(posterior), dtype=bool)
     if owners == "posterior":
@@ -137,24 +143,33 @@ def _chance_sums(
 def posteriors_of(
     fitted: Fitted, Y1: sp.csr_matrix, Y2: sp.csr_matrix, calibration: Sequence[float], threads: int | None = None
 ) -> np.ndarray:
-    """The posterior of every pair, float32: calibrated, or the noisy-or where there is no calibration."""
+    """The posterior of every pair, float32: calibrated, or the noisy-or where there is no calibration.
+
+    Where the calibration has a spread, `fitted` must have cells of its slope.
+    """
     if not len(calibration):
         noisy_or: np.ndarray = fitted.posterior.data
         return noisy_or
-    return calibrated_posteriors(fitted.score, Y1, Y2, calibration, threads)
+    numbers = Calibration(*(float(number) for number in calibration))
+    offsets = offsets_of(numbers, np.asarray(Y2.getnnz(axis=0)), fitted.cells)
+    return calibrated_posteriors(fitted.score, Y1, Y2, numbers.slope, offsets, threads)
 
 
 def calibrated_posteriors(
-    score: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix, calibration: Sequence[float], threads: int | None = None
+    score: sp.csr_matrix,
+    Y1: sp.csr_matrix,
+    Y2: sp.csr_matrix,
+    slope: float,
+    offsets: np.ndarray,
+    threads: int | None = None,
 ) -> np.ndarray:
-    """The posterior of every pair by a calibration (offset, slope, per_group, frailty), float32."""
-    numbers = Calibration(*(float(number) for number in calibration))
+    """The posterior of every pair by hazards e^offset s^slope, float32. offsets: of each label."""
     posterior = np.zeros(len(score.data), np.float32)
     scores = to_triple(score)
     labels, pairs = _filled_labels(scores), _pairs(scores, Y1, Y2)
 
     def work(part: slice) -> None:
-        _posteriors_numba.calibrate_pairs(labels[part], pairs, scores.values, numbers, posterior)
+        _posteriors_numba.calibrate_pairs(labels[part], pairs, scores.values, slope, offsets, posterior)
 
     _in_threads(work, threads)
     return posterior
@@ -178,41 +193,54 @@ def fit_posteriors(
     Y2: sp.csr_matrix,
     *,
     rounds: int = ImputeOptions.rounds,
-    feedback: Sequence[Sequence[float]] = (),
-    start: np.ndarray | None = None,
+    powers: np.ndarray = NO_POWERS,
+    beside: sp.csr_matrix | None = None,
     kinship: Kinship | None = None,
     most_members: int | None = None,
     threads: int | None = None,
 ) -> Fitted:
     """Posteriors and scores, labels x samples, of every pair that a group allows.
 
-    rounds: with a noisy-or, at most; then one for each calibration of `feedback`. start: the posteriors to start from.
-    kinship: of the groups, where it is known already. most_members: the size of the largest groups that have no say in
-    their own scores; by default as many as fit into the memory.
+    rounds: at most. powers: of scores to add up per group, whole quarters, for groups that have each label and for
+    those of `beside` (groups x labels). kinship: of the groups, where it is known already. most_members: the size of
+    the largest groups that have no say in their own scores; by default as many as fit into the memory.
     """
     threads = threads or usable_cores()
     allowed = to_triple(sp.csr_matrix(spread_labels(Y1, Y2).T))
     pairs = _pairs(allowed, Y1, Y2)
     if kinship is None:
         kinship = kinship_of(rows, pairs.members, most_members, threads)
-    calibrations = np.array(feedback, np.float64).reshape(-1, len(Calibration._fields))
-    schedule = Schedule(rounds, TOLERANCE, calibrations)
-    first = np.zeros(0, np.float32) if start is None else start
+    cells = _empty_cells(pairs, beside, powers)
     posterior, score = np.zeros(len(allowed.indices), np.float32), np.zeros(len(allowed.indices), np.float32)
     n_pairs = np.diff(allowed.indptr)
     queue = np.argsort(-n_pairs, kind="stable")  # the heaviest labels come first
     spare: SimpleQueue[RoundSpace] = SimpleQueue()
     for _ in range(threads):
         spare.put(_round_space(rows, int(n_pairs.max(initial=1))))
+    schedule = Schedule(rounds, TOLERANCE)
 
     def work(part: slice) -> None:
         with lent(spare) as space:
-            _rounds_numba.fit_labels(queue[part], pairs, rows, kinship, schedule, space, first, posterior, score)
+            _rounds_numba.fit_labels(queue[part], pairs, rows, kinship, schedule, space, cells, posterior, score)
 
     _in_threads(work, threads)
     n_samples = Y1.shape[0]
     return Fitted(
-        to_matrix(allowed._replace(values=posterior), n_samples), to_matrix(allowed._replace(values=score), n_samples)
+        to_matrix(allowed._replace(values=posterior), n_samples),
+        to_matrix(allowed._replace(values=score), n_samples),
+        LabelCells(pairs.groups.starts, cells.having_sums, cells.lacking.starts, cells.lacking_sums)
+        if len(powers)
+        else None,
+    )
+
+
+def _empty_cells(pairs: Pairs, beside: sp.csr_matrix | None, powers: np.ndarray) -> Cells:
+    """Room for the sums of scores of groups."""
+    n_labels = len(pairs.groups.starts) - 1
+    lacking = Lists(np.zeros(n_labels + 1, np.int64), np.zeros(0, np.int32)) if beside is None else columns_of(beside)
+    n_having = len(pairs.groups.items) if len(powers) else 0
+    return Cells(
+        lacking, quarters_of(powers), np.zeros((n_having, len(powers))), np.zeros((len(lacking.items), len(powers)))
     )
 
 

@@ -28,6 +28,7 @@ import scipy.sparse as sp
 from xpipe.eagle.assignment import assign, embed_and_assign
 from xpipe.eagle.choice import EMBEDDINGS, USUAL_RIDGE, Choice, choose
 from xpipe.eagle.discriminative import ChanceSums, Owned, find_owners
+from xpipe.eagle.near_groups import beside
 from xpipe.eagle.options import ImputeOptions
 from xpipe.eagle.ownership import check_owners
 from xpipe.eagle.problem import as_ones
@@ -54,24 +55,30 @@ class FeatureRows(Protocol):
 
 @dataclass(frozen=True)
 class Decision:
-    """What travels to every chunk of labels. choice, whitener: of `discriminative` and `auto`."""
+    """What travels to every chunk of labels. choice, whitener: of `discriminative` and `auto`.
+
+    near: the groups near each group, where every label has a calibration of its own; below 0: none.
+    """
 
     options: ImputeOptions
     method: str  # never "auto"
     choice: Choice | None = None
     whitener: Whitener | None = None
+    near: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
 class Chunk:
     """Some labels, and the groups that carry them: Y1 (samples x groups), Y2 (groups x labels of the chunk).
 
-    samples: the numbers of the rows of Y1, ascending; None: all samples.
+    samples, groups: the numbers of the rows and columns of Y1, ascending; None: all. Where `Decision.near` is given,
+    the chunk has the groups near those that carry its labels, too.
     """
 
     samples: np.ndarray | None
     Y1: sp.csr_matrix
     Y2: sp.csr_matrix
+    groups: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -101,10 +108,15 @@ def decide(
     if not options.chooses:
         return Decision(options, options.method)
     mean = features.mean(scaled=True) if needs_mean(options) else None
-    choice, whitener = choose(
+    choice, whitener, near = choose(
         lambda samples: features.take(samples, scaled=True), Y1, Y2, options, mean=mean, threads=threads
     )
-    return Decision(options, choice.method, choice, whitener)
+    return Decision(options, choice.method, choice, whitener, near if _calibrates_labels(choice) else None)
+
+
+def _calibrates_labels(choice: Choice) -> bool:
+    """Whether every label has a calibration of its own, which needs groups near those that carry it."""
+    return choice.method == "discriminative" and bool(choice.calibration)
 
 
 def judge(
@@ -118,11 +130,10 @@ def judge(
         return None
     trial = ImputeOptions("discriminative", options.steps, options.step_size, ridge=USUAL_RIDGE, seed=options.seed)
     mean = features.mean(scaled=True) if needs_mean(options) else None
-    choice, _ = choose(
+    return choose(
         lambda samples: features.take(samples, scaled=True), Y1, Y2, trial, mean=mean, judged=options.method,
         threads=threads,
-    )  # fmt: skip
-    return choice.trust
+    ).choice.trust  # fmt: skip
 
 
 def assign_chunk(
@@ -177,7 +188,18 @@ def _discriminative(decision: Decision, features: FeatureRows, chunk: Chunk, thr
     assert whitener is not None
     rows = whiten(features.take(chunk.samples, scaled=True), whitener, threads)  # the plain rows are freed here
     return find_owners(
-        rows, chunk.Y1, chunk.Y2, calibration=choice.calibration, feedback=choice.feedback, crowd=choice.crowd,
-        owners=options.owners, threshold=choice.threshold, lowest=choice.lowest, rounds=options.rounds,
-        most_members=choice.most_members, threads=threads,
+        rows, chunk.Y1, chunk.Y2, calibration=choice.calibration, beside=_beside(decision.near, chunk),
+        crowd=choice.crowd, owners=options.owners, threshold=choice.threshold, lowest=choice.lowest,
+        rounds=options.rounds, most_members=choice.most_members, threads=threads,
     )  # fmt: skip
+
+
+def _beside(near: np.ndarray | None, chunk: Chunk) -> sp.csr_matrix | None:
+    """The groups of a chunk that lack a label and are near a group with it, groups x labels."""
+    if near is None:
+        return None
+    if chunk.groups is not None:
+        here = np.full(len(near) + 1, -1, dtype=np.int32)  # the last place stands for no group, -1
+        here[chunk.groups] = np.arange(len(chunk.groups), dtype=np.int32)
+        near = here[near[chunk.groups]]
+    return beside(near, chunk.Y2)

@@ -34,35 +34,29 @@ def logistic_loss(inputs: np.ndarray, truth: np.ndarray) -> float:
     return loss
 
 
-def hazard_growth(log_hazard: np.ndarray, frailty: float) -> tuple[np.ndarray, np.ndarray]:
-    """(-log P(not true), how it grows with the log of the hazard)."""
-    hazard: np.ndarray = np.exp(np.clip(log_hazard, -30, 30))
-    if frailty:
-        shared = np.log1p(frailty * hazard) / frailty
-        return np.minimum(shared, 100), hazard / (1 + frailty * hazard)
-    return np.minimum(hazard, 100), np.minimum(hazard, 100)
+def hazards_of(log_hazard: np.ndarray) -> np.ndarray:
+    """-log P(not true), within the range of floats."""
+    hazard: np.ndarray = np.minimum(np.exp(np.clip(log_hazard, -30, 30)), 100)
+    return hazard
 
 
-def fit_hazards(
-    inputs: np.ndarray, truth: np.ndarray, known: np.ndarray, frailty: float = 0.0
-) -> tuple[np.ndarray, float]:
-    """(weights, mean loss) of -log P(not true) = log(1 + frailty h) / frailty, h = exp(known + weights @ inputs).
+def fit_hazards(inputs: np.ndarray, truth: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, float]:
+    """(weights, mean loss) of a complementary log-log regression, -log P(not true) = exp(known + weights @ inputs).
 
-    A frailty of 0 is a complementary log-log regression, -log P(not true) = h. By Fisher scoring. The first row of
-    `inputs` must be ones.
+    By Fisher scoring. The first row of `inputs` must be ones.
     """
 
-    def hazard_at(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return hazard_growth(known + np.einsum("t,tp->p", weights, inputs), frailty)
+    def hazard_at(weights: np.ndarray) -> np.ndarray:
+        return hazards_of(known + np.einsum("t,tp->p", weights, inputs))
 
     def loss_at(weights: np.ndarray) -> float:
-        hazard, _ = hazard_at(weights)
+        hazard = hazard_at(weights)
         return float(np.where(truth, -np.log(-np.expm1(-hazard)), hazard).mean())
 
     def derivatives(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        hazard, growth = hazard_at(weights)
-        slope = np.einsum("tp,p->t", inputs, np.where(truth, -growth / np.expm1(hazard), growth))
-        return slope, np.einsum("tp,sp->ts", inputs * (growth**2 / np.expm1(hazard)), inputs)
+        hazard = hazard_at(weights)
+        slope = np.einsum("tp,p->t", inputs, np.where(truth, -hazard / np.expm1(hazard), hazard))
+        return slope, np.einsum("tp,sp->ts", inputs * (hazard**2 / np.expm1(hazard)), inputs)
 
     weights = np.zeros(len(inputs))
     weights[0] = np.log(-np.log1p(-min(truth.mean(), 1 - 1e-9) + 1e-12)) - np.log(np.exp(np.minimum(known, 30)).mean())

@@ -11,28 +11,24 @@ from typing import Any
 import numpy as np
 
 from xpipe.eagle._posteriors_numba import Calibration
-from xpipe.eagle.selection import SLOPES
+from xpipe.eagle.slopes import slope_number
 from xpipe.eagle.trial import Forecast, Trial
 
 BINS = 10
 
 
-def reliability_of(forecast: Forecast, trial: Trial, calibration: Sequence[float]) -> list[dict[str, Any]]:
+def reliability_of(forecast: Forecast | None, trial: Trial, calibration: Sequence[float]) -> list[dict[str, Any]]:
     """Bins of the chances that held-out groups have labels: mean chance, share that has the label, and count.
 
-    forecast: with the sums of scores to the powers SLOPES. calibration: the fields of a `Calibration`; without any,
+    forecast: with the sums of scores to the powers SLOPES. calibration: the fields of a `Calibration`. Without either,
     there are no chances, and the list is empty.
     """
-    if not len(calibration):
+    if forecast is None or not len(calibration):
         return []
     numbers = Calibration(*calibration)
-    sums = forecast.log_sums[int(np.argmin(np.abs(SLOPES - numbers.slope)))]
     n_groups = np.log(np.maximum(trial.n_groups, 1))[:, None]
-    hazards = np.exp(np.minimum(numbers.offset + numbers.per_group * n_groups + sums, 700.0))
-    if numbers.frailty > 0:
-        chances = -np.expm1(-np.log1p(numbers.frailty * hazards) / numbers.frailty)
-    else:
-        chances = -np.expm1(-hazards)
+    log_hazards = numbers.offset + numbers.per_group * n_groups + forecast.log_sums[slope_number(numbers.slope)]
+    chances = -np.expm1(-np.exp(np.minimum(log_hazards, 700.0)))
     return _bins(chances.ravel(), trial.held_labels.ravel())
 
 

@@ -14,12 +14,9 @@ import numpy as np
 
 from xpipe.eagle._posteriors_numba import Calibration
 from xpipe.eagle.regression import fit_hazards, logistic_loss
+from xpipe.eagle.slopes import LEAST_GAIN, SLOPES, best_slope, tells_something
 from xpipe.eagle.trial import Forecast, Trial
 
-SLOPES = np.array([0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0])  # powers of scores that hazards may grow with
-USUAL_SLOPE = 4  # the place in SLOPES where the search starts
-MOST_FRAILTY = 10.0  # members share nearly all that they own
-LEAST_GAIN = 1e-4  # part of the loss by which scores must lower it, or they tell nothing
 NOBODY = -1e-12  # a forecast of log_none above this counts as this: its logarithm stays finite
 
 
@@ -38,40 +35,25 @@ def explained(forecast: Forecast, trial: Trial) -> float:
     return 1 - logistic_loss(np.stack([np.ones_like(known), known, said]), truth) / max(without, 1e-12)
 
 
-def frailty_of(likeness: float) -> float:
-    """How far members of a group own labels together, from how alike their rows are.
-
-    Group labels barely reveal it: many frailties make them about equally likely. So it is the odds of the likeness. By
-    the true labels of Bibtex, Delicious and EURLEX57K, 0 is best for random groups, 0 to 0.3 for k-means groups of the
-    first two, about 3 for k-means groups and series of the last. The odds are 0, 0.1 to 0.5, 0.8 and 2.1.
-    """
-    likeness = min(max(likeness, 0.0), 1.0)
-    return min(likeness / max(1 - likeness, 1e-12), MOST_FRAILTY)
-
-
-def calibrate(forecast: Forecast, trial: Trial, likeness: float) -> tuple[Calibration | None, float]:
+def calibrate(forecast: Forecast, trial: Trial) -> tuple[Calibration | None, float]:
     """(The calibration that makes the labels of held-out groups most likely, their mean log likelihood).
 
     The calibration is None where scores tell nothing. The forecast must have the sums of scores to the powers SLOPES.
     """
-    frailty = frailty_of(likeness)
     truth = trial.held_labels.ravel()
     n_groups = (np.log(np.maximum(trial.n_groups, 1))[:, None] * np.ones(trial.held_labels.shape[1])).ravel()
     inputs = np.stack([np.ones(truth.size), n_groups])
-    _, nothing = fit_hazards(inputs, truth, np.zeros(truth.size), frailty)
+    _, nothing = fit_hazards(inputs, truth, np.zeros(truth.size))
 
     @cache
     def fit(number: int) -> tuple[np.ndarray, float]:
-        return fit_hazards(inputs, truth, forecast.log_sums[number].ravel(), frailty)
+        return fit_hazards(inputs, truth, forecast.log_sums[number].ravel())
 
-    at = USUAL_SLOPE
-    for direction in (1, -1):  # the loss has one valley: walk downhill
-        while 0 <= at + direction < len(SLOPES) and fit(at + direction)[1] < fit(at)[1]:
-            at += direction
+    at = best_slope(lambda number: fit(number)[1])
     (offset, per_group), loss = fit(at)
-    if not loss < (1 - LEAST_GAIN) * nothing:
+    if not tells_something(loss, nothing):
         return None, -(1 - LEAST_GAIN) * nothing
-    return Calibration(float(offset), float(SLOPES[at]), float(per_group), frailty), -loss
+    return Calibration(float(offset), float(SLOPES[at]), float(per_group), 0.0), -loss
 
 
 def threshold_of(chances: np.ndarray, recall: float = 1.0) -> float:
@@ -125,6 +107,40 @@ def climb(grid: tuple[float, ...], start: int, attempt: Callable[[float], Made])
     return best, seen
 
 
+def descend(
+    grid: tuple[float, ...], seen: dict[float, float], loss: float, attempt: Callable[[float], Made]
+) -> tuple[Made, dict[float, float]]:
+    """(An attempt at about the lowest point where the likelihood is at most the part `loss` worse, all likelihoods).
+
+    seen: what `climb` found; likelihoods are logarithms, below 0. Points of the grid are tried downwards until one is
+    not good enough, then one between it and the last good one; between the two that are left the curve is a line.
+    """
+    seen = dict(seen)
+    enough = max(seen.values()) * (1 + loss)
+
+    def good_at(point: float) -> bool:
+        if point not in seen:
+            seen[point] = attempt(point).likelihood
+        return seen[point] >= enough
+
+    good = min(point for point in seen if seen[point] >= enough)
+    below = [point for point in grid if point < good]
+    while below and good_at(below[-1]):
+        good = below.pop()
+    if below:
+        bad, middle = below[-1], _rounded(math.sqrt(below[-1] * good))
+        good, bad = (middle, bad) if good_at(middle) else (good, middle)
+        part = (seen[good] - enough) / (seen[good] - seen[bad])
+        good = _rounded(math.exp((1 - part) * math.log(good) + part * math.log(bad)))
+    made = attempt(good)
+    return made, {**seen, good: made.likelihood}
+
+
+def _rounded(point: float) -> float:
+    """A point to three digits."""
+    return float(f"{point:.3g}")
+
+
 def _top(points: tuple[float, ...], seen: dict[float, float]) -> float:
     """Where the parabola through three points has its top, on a logarithmic scale; the best point without three."""
     known = [point for point in points if point in seen]
@@ -137,4 +153,4 @@ def _top(points: tuple[float, ...], seen: dict[float, float]) -> float:
     if not (np.isfinite(curve) and curve < 0):
         return best
     top = (low + middle) / 2 - below / (2 * curve)
-    return float(f"{math.exp(top):.3g}") if low < top < high else best
+    return _rounded(math.exp(top)) if low < top < high else best

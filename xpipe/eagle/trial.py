@@ -16,19 +16,19 @@ from xpipe.eagle._rounds_numba import Kinship
 from xpipe.eagle._rows_numba import Lists
 from xpipe.eagle._whitened_numba import Whitened
 from xpipe.eagle.discriminative import kinship_of, largest_kinship
+from xpipe.eagle.near_groups import beside
+from xpipe.eagle.slopes import NO_POWERS, quarters_of
 from xpipe.ground.machine import usable_cores
 from xpipe.ground.seeding import permutation
 from xpipe.ground.sparse import to_triple
 
 HELD_OUT_SHARE = 0.15
 MOST_HELD_OUT = 1000  # groups that are held out
-MOST_JUDGED = 400  # groups that are judged where all take part, with four times as many labels
-MOST_HELD_ROWS = 50_000  # samples in either
+MOST_HELD_ROWS = 50_000  # samples in them
 MOST_LABELS = 400  # labels of a trial: enough for a choice, few enough to cost little
 MOST_PAIRS = 300_000  # (label, sample) pairs that the labels of a trial allow together
 LABELS_AT_ONCE = 32  # labels whose sums lie side by side while held-out groups are scored
 MOST_SUMS = 1 << 23  # numbers in these sums (32 MiB): very wide data has fewer labels at once
-NO_POWERS = np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class Trial:
     n_groups: np.ndarray  # per label, the groups with the label that are not held out
     most_members: int  # size of the largest groups that have no say in their own scores
     n_held: int = 0  # groups that do not take part
+    beside: sp.csr_matrix | None = None  # groups x labels: groups near those with a label that lack it
 
     def of_samples(self, samples: np.ndarray) -> Trial:
         """The same trial with only these samples, numbered from 0 on."""
@@ -56,12 +57,10 @@ class Trial:
         places = np.arange(0, len(self.labels), max(1, len(self.labels) // most))
         wanted = np.zeros(self.Y2.shape[1], dtype=np.float32)
         wanted[self.labels[places]] = 1
-        fewer = sp.csr_matrix(self.Y2 @ sp.diags(wanted))
-        fewer.eliminate_zeros()
         return replace(
             self,
             labels=self.labels[places],
-            Y2=fewer,
+            Y2=_with_labels(self.Y2, wanted),
             held_labels=self.held_labels[places],
             rates=self.rates[places],
             n_groups=self.n_groups[places],
@@ -69,7 +68,8 @@ class Trial:
 
     def samples(self) -> np.ndarray:
         """The samples that the trial needs, ascending."""
-        groups = np.flatnonzero(self.Y2.getnnz(axis=1))
+        looked_at = self.Y2 if self.beside is None else sp.csr_matrix(self.Y2 + self.beside)
+        groups = np.flatnonzero(looked_at.getnnz(axis=1))
         with_labels = np.flatnonzero(sp.csr_matrix(self.Y1[:, groups]).getnnz(axis=1))
         return np.union1d(with_labels, self.held_members.indices)
 
@@ -97,14 +97,12 @@ def set_aside(Y1: sp.csr_matrix, Y2: sp.csr_matrix, seed: int = 0) -> Trial:
     chosen = _trial_labels(known, np.asarray((kept_Y2 > 0).T @ sizes).ravel(), seed)
     wanted = np.zeros(Y2.shape[1], dtype=np.float32)
     wanted[chosen] = 1
-    trial_Y2 = sp.csr_matrix(kept_Y2 @ sp.diags(wanted))
-    trial_Y2.eliminate_zeros()
     held_labels = np.asarray(Y2[held][:, chosen].todense() > 0).T
     n_staying = max(1, int(((keep > 0) & (sizes > 0)).sum()))
     return Trial(
         labels=chosen,
         Y1=kept_Y1,
-        Y2=trial_Y2,
+        Y2=_with_labels(kept_Y2, wanted),
         held_members=sp.csr_matrix(Y1[:, held].T),
         held_labels=np.ascontiguousarray(held_labels),
         rates=n_positive[chosen] / n_staying,
@@ -114,33 +112,34 @@ def set_aside(Y1: sp.csr_matrix, Y2: sp.csr_matrix, seed: int = 0) -> Trial:
     )
 
 
-def take_part(Y1: sp.csr_matrix, Y2: sp.csr_matrix, labels: np.ndarray, seed: int = 0) -> Trial:
-    """A trial of some labels in which nothing is held out: all groups take part, and some of them are judged.
-
-    A judged group has no say in its own scores.
-    """
+def take_part(Y1: sp.csr_matrix, Y2: sp.csr_matrix, labels: np.ndarray, near: np.ndarray) -> Trial:
+    """A trial of some labels in which all groups take part. near: the groups near each group."""
     sizes = np.asarray(Y1.getnnz(axis=0))
-    judged = _held_groups(sizes, seed, MOST_JUDGED)
     wanted = np.zeros(Y2.shape[1], dtype=np.float32)
     wanted[labels] = 1
-    trial_Y2 = sp.csr_matrix(Y2 @ sp.diags(wanted))
-    trial_Y2.eliminate_zeros()
-    n_groups = np.asarray(Y2.getnnz(axis=0))[labels]
+    trial_Y2, n_groups = _with_labels(Y2, wanted), np.asarray(Y2.getnnz(axis=0))[labels]
     return Trial(
         labels=labels,
         Y1=Y1,
         Y2=trial_Y2,
-        held_members=sp.csr_matrix(Y1[:, judged].T),
-        held_labels=np.ascontiguousarray(np.asarray(Y2[judged][:, labels].todense() > 0).T),
+        held_members=sp.csr_matrix((0, Y1.shape[0]), dtype=np.float32),
+        held_labels=np.zeros((len(labels), 0), dtype=bool),
         rates=n_groups / max(1, int((sizes > 0).sum())),
         n_groups=n_groups,
         most_members=largest_kinship(sizes),
-        n_held=0,
+        beside=beside(near, trial_Y2),
     )
 
 
+def _with_labels(of_labels: sp.csr_matrix, wanted: np.ndarray) -> sp.csr_matrix:
+    """Groups x labels with the entries of the labels that are 1 in `wanted`; others are 0 there."""
+    fewer = sp.csr_matrix(of_labels @ sp.diags(wanted))
+    fewer.eliminate_zeros()
+    return fewer
+
+
 def _held_groups(sizes: np.ndarray, seed: int, most: int) -> np.ndarray:
-    """Numbers of the groups to hold out or to judge, ascending; groups without samples are not among them."""
+    """Numbers of the groups to hold out, ascending; groups without samples are not among them."""
     held = permutation(len(sizes), seed, "held-out groups")[: max(1, most)]
     fit = np.cumsum(sizes[held]) <= MOST_HELD_ROWS
     fit[:1] = True
@@ -161,7 +160,7 @@ def _trial_labels(known: np.ndarray, n_pairs: np.ndarray, seed: int) -> np.ndarr
 
 
 def judged_kinship(rows: Whitened, trial: Trial, threads: int) -> Kinship:
-    """What leaves the groups that are held out or judged out of their own scores."""
+    """What leaves the held-out groups out of their own scores."""
     held = to_triple(trial.held_members)
     return kinship_of(rows, Lists(held.indptr, held.indices), trial.most_members, threads)
 
@@ -184,7 +183,7 @@ def forecast(
     shape = (len(trial.labels), trial.held_members.shape[0])
     log_none, log_sums = np.zeros(shape), np.zeros((len(powers), *shape))
     kinship = kinship or judged_kinship(rows, trial, threads)
-    quarters = np.rint(4 * powers).astype(np.int64)
+    quarters = quarters_of(powers)
 
     def work(part: int) -> None:
         chosen = np.arange(part, len(trial.labels), threads)

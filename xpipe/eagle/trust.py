@@ -6,9 +6,9 @@ Holds no assignment and no fitting. If chances q of pairs (sample, label) are ri
 
 and F1 follows. Chances are as right as their calibration, so the interval is that of the calibration: its parameters
 are estimated from the labels of some held-out groups. Their covariance allows for pairs that share a group or a label.
-How far members own labels together (frailty) is barely visible in group labels: half and double of it count as equally
-likely. What the form of the calibration cannot express is added: `MISFIT` and `MISFIT_ALIKE` are about as large as the
-errors on Bibtex, Delicious and EURLEX57K.
+Where every label has a calibration of its own, errors of single labels average out. What the form of the calibration
+cannot express is added: `MISFIT` and `MISFIT_ALIKE` are about as large as the errors on Bibtex, Delicious and
+EURLEX57K.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle.chances import Crowd, label_shifts, map_to_chances, shifted
-from xpipe.eagle.discriminative import Fitted, calibrated_posteriors
-from xpipe.eagle.regression import fit_hazards, hazard_growth
-from xpipe.eagle.selection import SLOPES
+from xpipe.eagle.discriminative import Fitted, posteriors_of
+from xpipe.eagle.regression import hazards_of
+from xpipe.eagle.slopes import SLOPES, slope_number
 from xpipe.eagle.trial import Forecast, Trial
 from xpipe.ground.calibration_map import CalibrationMap
 from xpipe.ground.sparse_rows import entry_rows
@@ -32,7 +32,6 @@ from xpipe.ground.sparse_rows import entry_rows
 SURE = 1.96  # standard deviations of an interval of 95 %
 MISFIT = 0.015  # standard deviation of what a calibration of this form misses; of precision, recall and F1 alike
 MISFIT_ALIKE = 0.04  # the same where members of groups are alike, and rates of labels do not help
-OTHER_FRAILTY = 2.0  # a frailty this much higher or lower is as likely
 STEP = 0.02  # of a parameter, for derivatives
 PRIOR = (3.0, 1.0, 1.0)  # standard deviations of offset, per_group and slope before any group is looked at
 
@@ -135,7 +134,7 @@ def _figure(value: float, spread: float) -> Figure:
 
 def trial_quality(
     fitted: Fitted,
-    forecast: Forecast,
+    forecast: Forecast | None,
     trial: Trial,
     calibration: tuple[float, ...],
     crowd: Crowd,
@@ -145,7 +144,8 @@ def trial_quality(
 ) -> TrialQuality | None:
     """What the trial says about some of its pairs as owners (`owned`, bool); None where nothing is calibrated.
 
-    scores: of the owners, by a method whose scores are no chances.
+    forecast: for the held-out groups; None where there are none. scores: of the owners, by a method whose scores are no
+    chances.
     """
     if not calibration or not owned.any():
         return None
@@ -153,30 +153,24 @@ def trial_quality(
     labels, n_groups = entry_rows(fitted.score.indptr), np.asarray(trial.Y2.getnnz(axis=0))
     share = 1 - trial.n_held / max(sum(crowd.counts), trial.n_held + 1)  # of the groups that take part
 
-    def chances_at(parameters: np.ndarray, frailty: float) -> np.ndarray:
+    def chances_at(parameters: np.ndarray) -> np.ndarray:
         offset, per_group, slope = parameters.tolist()
-        chances = calibrated_posteriors(fitted.score, trial.Y1, trial.Y2, (offset, slope, per_group, frailty), threads)
+        moved = (offset, slope, per_group, calibration[3])
+        chances = posteriors_of(fitted, trial.Y1, trial.Y2, moved, threads)
         shift = label_shifts(chances, labels, n_groups, crowd, share)
         return shifted(chances, shift[labels])
 
-    def quality_at(parameters: np.ndarray, frailty: float) -> Quality:
-        counted = chances_at(parameters, frailty)
+    def quality_at(parameters: np.ndarray) -> Quality:
+        counted = chances_at(parameters)
         return quality_of(float(counted[owned].sum()), int(owned.sum()), float(counted.sum()))
 
-    offset, slope, per_group, frailty = calibration
+    offset, slope, per_group, _ = calibration
     fitted_at = np.array([offset, per_group, slope])
-    held = HeldOut(forecast, trial, frailty)
-    found = quality_at(fitted_at, frailty)
-    variance = _propagated(lambda at: quality_at(at, frailty), fitted_at, held.covariance(fitted_at))
-    if frailty > 0:
-        others = [
-            quality_at(held.refitted(slope, frailty * factor), frailty * factor)
-            for factor in (1 / OTHER_FRAILTY, OTHER_FRAILTY)
-        ]
-        variance = variance + ((np.array(others[1]) - np.array(others[0])) / 2) ** 2
-    variance = variance + ((1 - crowd.weight) * MISFIT_ALIKE) ** 2
-    to_chances = None if scores is None else map_to_chances(scores, chances_at(fitted_at, frailty)[owned])
-    return TrialQuality(tuple(found), tuple(np.sqrt(variance).tolist()), to_chances)
+    variance = np.full(3, ((1 - crowd.weight) * MISFIT_ALIKE) ** 2)
+    if forecast is not None:
+        variance += _propagated(quality_at, fitted_at, HeldOut(forecast, trial).covariance(fitted_at))
+    to_chances = None if scores is None else map_to_chances(scores, chances_at(fitted_at)[owned])
+    return TrialQuality(tuple(quality_at(fitted_at)), tuple(np.sqrt(variance).tolist()), to_chances)
 
 
 def _propagated(quality_at: Callable[[np.ndarray], Quality], at: np.ndarray, covariance: np.ndarray) -> np.ndarray:
@@ -193,29 +187,21 @@ def _propagated(quality_at: Callable[[np.ndarray], Quality], at: np.ndarray, cov
 class HeldOut:
     """The labels of held-out groups, as the calibration sees them."""
 
-    def __init__(self, forecast: Forecast, trial: Trial, frailty: float):
-        self.forecast, self.trial, self.frailty = forecast, trial, frailty
-        self.truth = trial.held_labels
+    def __init__(self, forecast: Forecast, trial: Trial):
+        self.forecast, self.truth = forecast, trial.held_labels
         self.log_groups = np.log(np.maximum(trial.n_groups, 1))[:, None] * np.ones(self.truth.shape[1])
-
-    def refitted(self, slope: float, frailty: float) -> np.ndarray:
-        """The parameters (offset, per_group, slope) that make the labels most likely under another frailty."""
-        inputs = np.stack([np.ones(self.truth.size), self.log_groups.ravel()])
-        number = int(np.argmin(np.abs(SLOPES - slope)))
-        weights, _ = fit_hazards(inputs, self.truth.ravel(), self.forecast.log_sums[number].ravel(), frailty)
-        return np.array([*weights, slope])
 
     def covariance(self, at: np.ndarray) -> np.ndarray:
         """The covariance of the parameters: pairs of a group, and pairs of a label, are not independent."""
         offset, per_group, slope = at.tolist()
-        number = int(np.argmin(np.abs(SLOPES - slope)))
+        number = slope_number(slope)
         low, high = max(number - 1, 0), min(number + 1, len(SLOPES) - 1)
         sums = self.forecast.log_sums
         by_slope = (sums[high] - sums[low]) / (SLOPES[high] - SLOPES[low])
         inputs = np.stack([np.ones(self.truth.shape), self.log_groups, by_slope])  # parameters x labels x groups
-        hazard, growth = hazard_growth(offset + per_group * self.log_groups + sums[number], self.frailty)
-        pull = np.where(self.truth, -growth / np.expm1(hazard), growth) * inputs
-        weight = growth**2 / np.expm1(hazard)
+        hazard = hazards_of(offset + per_group * self.log_groups + sums[number])
+        pull = np.where(self.truth, -hazard / np.expm1(hazard), hazard) * inputs
+        weight = hazard**2 / np.expm1(hazard)
         curve = np.einsum("plg,lg,qlg->pq", inputs, weight, inputs)
         of_groups, of_labels = pull.sum(axis=1), pull.sum(axis=2)
         spread = of_groups @ of_groups.T + of_labels @ of_labels.T - np.einsum("plg,qlg->pq", pull, pull)

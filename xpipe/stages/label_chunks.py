@@ -87,13 +87,28 @@ def _cut(cost: np.ndarray, shared: Grouped) -> list[tuple[int, int]]:
     return [*chunks, (first, shared.n_labels)]
 
 
-def groups_of(unit: LabelChunk, shared: Grouped) -> tuple[np.ndarray, sp.csr_matrix, sp.csr_matrix]:
-    """(samples, Y1, Y2) of the groups that carry a label of the chunk. Labels count from the chunk's first in Y2."""
+@dataclass(frozen=True)
+class ChunkGroups:
+    """The groups that a chunk of labels needs: Y1 (samples x groups), Y2 (groups x labels, from the chunk's first).
+
+    samples, groups: the numbers of the rows and columns of Y1, ascending.
+    """
+
+    samples: np.ndarray
+    groups: np.ndarray
+    Y1: sp.csr_matrix
+    Y2: sp.csr_matrix
+
+
+def groups_of(unit: LabelChunk, shared: Grouped, near: np.ndarray | None = None) -> ChunkGroups:
+    """The groups that carry a label of the chunk, and those near them. near: numbers of groups; below 0: none."""
     Y2 = sp.csr_matrix(load_group_matrix(shared.group_labels)[:, unit.first : unit.last])
     groups = np.flatnonzero(Y2.getnnz(axis=1))
+    if near is not None:
+        groups = np.union1d(groups, near[groups][near[groups] >= 0])
     members = sp.csr_matrix(load_group_matrix(shared.membership)[:, groups])
     samples = np.flatnonzero(members.getnnz(axis=1))
-    return samples, sp.csr_matrix(members[samples]), sp.csr_matrix(Y2[groups])
+    return ChunkGroups(samples, groups, sp.csr_matrix(members[samples]), sp.csr_matrix(Y2[groups]))
 
 
 def rows_of_samples(features: MatrixRef, samples: np.ndarray) -> sp.csr_matrix:

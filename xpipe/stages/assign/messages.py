@@ -29,14 +29,14 @@ class Assignment(Grouped):
 class Settled:
     """The assignment with the method that is used.
 
-    choice, whitener: what `discriminative` and `auto` chose, and the files of the whitener that goes with it. judged:
-    how good the owners of another method look in a trial.
+    choice, arrays: what `discriminative` and `auto` chose, and the files that go with it. judged: how good the owners
+    of another method look in a trial.
     """
 
     assignment: Assignment
     method: str
     choice: Choice | None = None
-    whitener: tuple[str, ...] = ()
+    arrays: tuple[str, ...] = ()
     judged: TrialQuality | None = None
 
     @property

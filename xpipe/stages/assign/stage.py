@@ -124,8 +124,8 @@ def _settle(context: Context[AssignParams], assignment: Assignment) -> Settled:
         (judged,) = context.map("trust", work.judge_method, [Unit("trust", 0)], assignment, doing="judging the method")
         return Settled(assignment, assignment.options.method, judged=judged.result)
     (chosen,) = context.map("choice", work.choose_method, [Unit("choice", 0)], assignment, doing="choosing the method")
-    whitener = tuple(entry.path for entry in chosen.files)
-    return Settled(assignment, chosen.result.method, chosen.result, whitener)
+    arrays = tuple(entry.path for entry in chosen.files)
+    return Settled(assignment, chosen.result.method, chosen.result, arrays)
 
 
 def to_chances(settled: Settled) -> CalibrationMap | None:
@@ -241,7 +241,7 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="assign",
     section="assign",
-    version=10,
+    version=11,
     reads=("features", "membership", "group_labels", "label_embedding?", "labels?", "names?", "ids?"),
     writes=(ASSIGNED, CANDIDATES, OWNERS_FOLDER),
     provides=provides,

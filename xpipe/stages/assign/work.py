@@ -32,6 +32,7 @@ from xpipe.stages.matrices import MatrixRef, load_group_matrix, load_matrix, ope
 
 EMPTY = Triple(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
 WHITENER = tuple(f"whitener/{name}.npy" for name in ("scale", "directions", "of_mean", "width"))
+NEAR = "near/groups.npy"
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,17 @@ class StoredRows:
 
 
 def choose_method(folder: str, unit: Unit, shared: Assignment) -> Finished[Choice]:
-    """Make the choices of `discriminative` and `auto`. Writes the whitener for the chunks."""
+    """Make the choices of `discriminative` and `auto`. Writes the whitener and near groups for the chunks."""
     Y1, Y2 = load_group_matrix(shared.membership), load_group_matrix(shared.group_labels)
     decision = plan.decide(shared.options, StoredRows(folder, shared.features), Y1, Y2, usable_cores())
     choice, whitener = decision.choice, decision.whitener
     assert choice is not None  # only methods that choose come here
     assert whitener is not None
     kept = (whitener.scale, whitener.directions, whitener.of_mean, np.array([whitener.width]))
-    return Finished(tuple(write_array(folder, path, array) for path, array in zip(WHITENER, kept, strict=True)), choice)
+    written = [write_array(folder, path, array) for path, array in zip(WHITENER, kept, strict=True)]
+    if decision.near is not None:
+        written.append(write_array(folder, NEAR, decision.near))
+    return Finished(tuple(written), choice)
 
 
 def judge_method(folder: str, unit: Unit, shared: Assignment) -> Finished[TrialQuality | None]:
@@ -69,16 +73,13 @@ def judge_method(folder: str, unit: Unit, shared: Assignment) -> Finished[TrialQ
 
 def assign_chunk(folder: str, unit: LabelChunk, shared: Settled) -> Finished[ChunkResult]:
     """Find the owners of the labels of a chunk, and write them: rows are samples, values are scores."""
-    assignment = shared.assignment
-    samples, Y1, Y2 = groups_of(unit, assignment)
-    whitener = None
-    if shared.method == "discriminative":
-        scale, directions, of_mean, width = (read_array(folder, path) for path in shared.whitener)
-        whitener = Whitener(scale, directions, of_mean, float(width[0]))
+    assignment, decision = shared.assignment, _decision(folder, shared)
+    chunk = groups_of(unit, assignment, decision.near)
+    samples, Y1, Y2 = chunk.samples, chunk.Y1, chunk.Y2
     found = plan.assign_chunk(
-        plan.Decision(assignment.options, shared.method, shared.choice, whitener),
+        decision,
         StoredRows(folder, assignment.features),
-        plan.Chunk(samples, Y1, Y2),
+        plan.Chunk(samples, Y1, Y2, chunk.groups),
         threads=1,
         embedding=None if assignment.embedding is None else _stored_vectors(unit, assignment.embedding),
         backend=assignment.backend,
@@ -94,6 +95,16 @@ def assign_chunk(folder: str, unit: LabelChunk, shared: Settled) -> Finished[Chu
         entries.append(_write_pairs(folder, "candidate_chunks", unit, samples, to_triple(found.candidates)))
         result = replace(result, candidates=entries[-1].path)
     return Finished(tuple(entries), result)
+
+
+def _decision(folder: str, shared: Settled) -> plan.Decision:
+    """What was decided, with the arrays that the deciding task wrote."""
+    whitener = near = None
+    if shared.method == "discriminative":
+        scale, directions, of_mean, width = (read_array(folder, path) for path in WHITENER)
+        whitener = Whitener(scale, directions, of_mean, float(width[0]))
+        near = read_array(folder, NEAR) if NEAR in shared.arrays else None
+    return plan.Decision(shared.assignment.options, shared.method, shared.choice, whitener, near)
 
 
 def _stored_vectors(unit: LabelChunk, embedding: MatrixRef) -> sp.csr_matrix:

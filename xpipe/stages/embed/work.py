@@ -36,11 +36,11 @@ class Objective:
 
 def embed_chunk(folder: str, unit: LabelChunk, shared: Embedding) -> Finished[Objective]:
     """Embed the labels of a chunk and write them as one part."""
-    samples, Y1, Y2 = groups_of(unit, shared)
-    X, options = rows_of_samples(shared.features, samples), shared.options
+    chunk, options = groups_of(unit, shared), shared.options
+    X = rows_of_samples(shared.features, chunk.samples)
     E, objective = embed(
-        X, Y1, Y2, steps=options.steps, step_size=options.step_size, smallest=options.smallest, trace=True, threads=1,
-        backend=shared.backend,
+        X, chunk.Y1, chunk.Y2, steps=options.steps, step_size=options.step_size, smallest=options.smallest,
+        trace=True, threads=1, backend=shared.backend,
     )  # fmt: skip
     numbers = np.arange(unit.first, unit.last)
     entry = write_matrix_part(folder, "label_embedding", SPLIT, unit.number, numbers, to_triple(E))
