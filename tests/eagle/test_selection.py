@@ -60,10 +60,12 @@ def test_threshold_gives_the_highest_expected_f1():
 def test_climbing_finds_the_top():
     grid = (1.0, 3.0, 10.0, 30.0, 100.0)
     best, seen = selection.climb(grid, 3, lambda x: Tried(x, -((np.log(x) - np.log(5.0)) ** 2)))
-    assert best.point == pytest.approx(5.0, rel=0.01)  # between the points of the grid
-    assert set(seen) == {*grid, best.point}
+    assert best.point == 3.0
+    assert set(seen) == set(grid)
+    assert selection.top_of(seen, best.point) == pytest.approx(5.0, rel=0.01)  # between the points of the grid
     best, seen = selection.climb(grid, 3, lambda x: Tried(x, x))
     assert (best.point, set(seen)) == (100.0, {30.0, 100.0})
+    assert selection.top_of(seen, best.point) == 100.0
 
 
 @given(st.lists(st.sampled_from([-np.inf, -2.0, -1.0, np.nan]), min_size=1, max_size=9), st.data())
@@ -76,6 +78,8 @@ def test_climbing_keeps_the_attempt_it_names_and_equals_stay_near_the_start(valu
     assert all(values[at] < best.likelihood for at in between if at != best.point) or best.point == start
     if len(set(values)) == 1:
         assert best.point == start
+    top = selection.top_of(seen, best.point)
+    assert min(seen) <= top <= max(seen)
 
 
 def test_descending_stops_where_the_likelihood_is_no_longer_good_enough():
@@ -86,12 +90,10 @@ def test_descending_stops_where_the_likelihood_is_no_longer_good_enough():
 
     _, seen = selection.climb(grid, 3, attempt)
     for loss, exact in ((0.02, 12 * np.exp(-np.sqrt(0.4))), (0.5, 12 * np.exp(-np.sqrt(10)))):
-        made, tried = selection.descend(grid, seen, loss, attempt)
-        assert made.point == pytest.approx(exact, rel=0.15)
-        assert tried[made.point] == made.likelihood
+        found, tried = selection.descend(grid, seen, loss, attempt)
+        assert found == pytest.approx(exact, rel=0.15)
         assert set(seen) <= set(tried)
-    made, _ = selection.descend(grid, seen, 9.0, attempt)  # all are good enough
-    assert made.point == 0.3
+    assert selection.descend(grid, seen, 9.0, attempt)[0] == 0.3  # all are good enough
 
 
 @given(st.lists(st.sampled_from([-3.0, -2.0, -1.0, -1.01]), min_size=1, max_size=9), st.data())
@@ -102,9 +104,9 @@ def test_descending_never_ends_far_below_the_best(values, data):
         return Tried(x, float(np.interp(np.log2(x), np.arange(len(values)), values)))
 
     _, seen = selection.climb(grid, data.draw(st.integers(0, len(values) - 1)), attempt)
-    made, tried = selection.descend(grid, seen, 0.02, attempt)
-    assert grid[0] <= made.point <= max(tried, key=lambda point: tried[point])
-    assert made.likelihood >= max(seen.values()) * 1.03  # a line is not the curve: nearly good enough
+    found, tried = selection.descend(grid, seen, 0.02, attempt)
+    assert grid[0] <= found <= max(tried, key=lambda point: tried[point])
+    assert attempt(found).likelihood >= max(seen.values()) * 1.03  # a line is not the curve: nearly good enough
 
 
 def test_explained_is_a_share_and_needs_no_scale():

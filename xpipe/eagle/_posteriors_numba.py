@@ -41,15 +41,23 @@ class Calibration(NamedTuple):
 
 
 @jit
-def noisy_or(group_ends, members, scores, owned):
+def noisy_or(groups, moving, scores, owned):
     """owned[i] = chance that sample i owns the label, given that some member of its group does.
 
-    scores are taken for independent chances. A sample of several groups takes its largest posterior.
+    scores are taken for independent chances. moving: the groups that count. A sample of several of them takes its
+    largest posterior; samples of other groups only keep theirs.
     """
-    owned[:] = 0
-    start = 0
-    for group in range(len(group_ends)):
-        stop = group_ends[group]
+    stop = 0
+    for number in range(len(groups.numbers)):
+        start, stop = stop, groups.ends[number]
+        if moving[number]:
+            for place in range(start, stop):
+                owned[groups.members[place]] = 0
+    stop = 0
+    for number in range(len(groups.numbers)):
+        start, stop = stop, groups.ends[number]
+        if not moving[number]:
+            continue
         log_none = 0.0
         for place in range(start, stop):
             chance = min(max(scores[place], FLOOR), CEILING)
@@ -57,8 +65,7 @@ def noisy_or(group_ends, members, scores, owned):
         some = -np.expm1(log_none)
         for place in range(start, stop):
             chance = min(max(scores[place], FLOOR), CEILING)
-            owned[members[place]] = max(owned[members[place]], np.float32(chance / some))
-        start = stop
+            owned[groups.members[place]] = max(owned[groups.members[place]], np.float32(chance / some))
 
 
 @jit

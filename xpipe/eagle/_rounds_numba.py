@@ -19,13 +19,13 @@ from xpipe.eagle._whitened_numba import (
     clear_rows,
     copy_rows,
     multiply_leading,
+    multiply_row,
     score_rows,
     subtract_leading,
     transpose_rows,
 )
 from xpipe.ground.accelerate import jit
 
-TILE_ROWS = 128  # rows whose coordinates lie side by side: enough for every lane, few enough for the cache
 MOST_OWN = 0.95  # of its own score that a row, or a direction of a group, adds: more would divide by nearly nothing
 LARGE_GROUP = 32  # members from which on products of coordinates are worth a call of BLAS
 UNTOLD = 5e-4  # a change of a posterior up to this is not added to the sums yet
@@ -64,7 +64,7 @@ class OwnRows(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """How many rounds at most. tolerance: a label is settled when no posterior moves by this much in a round."""
+    """How many rounds at most. tolerance: a group of a label is settled when no posterior moves by this much in one."""
 
     rounds: int
     tolerance: float
@@ -86,15 +86,13 @@ class Cells(NamedTuple):
 class RoundSpace(NamedTuple):
     """Work space of one thread.
 
-    position: int32 [n_samples]. dense [n_features], leading [rank]: float32, zero on entry and on exit. tiles [any,
-    rank, TILE_ROWS]: coordinates of the rows of a label; at least one tile. own_indices, own_values: room for the
-    entries of these rows.
+    position: int32 [n_samples]. dense [n_features], leading [rank]: float32, zero on entry and on exit. own_indices,
+    own_values: room for the entries of the rows of a label.
     """
 
     position: np.ndarray
     dense: np.ndarray
     leading: np.ndarray
-    tiles: np.ndarray
     own_indices: np.ndarray
     own_values: np.ndarray
 
@@ -128,16 +126,19 @@ def measure_kinship(groups, members, rows, dense, kinship):
 
 
 @jit
-def leave_groups_out(groups, samples, kinship, influence, told, scores, outside):
+def leave_groups_out(groups, moving, samples, kinship, influence, told, scores, outside):
     """outside[place] = the score that a member would have if the regression had never seen its group.
 
     Ridge regression without the rows of a group scores them with q + (I - H)^-1 (s - q). Where the group is too large
-    for that, only the member itself is left out. told: the posteriors q that the scores s know of.
+    for that, only the member itself is left out. told: the posteriors q that the scores s know of. moving: the groups
+    that count.
     """
-    start = 0
+    start = stop = 0
     for number in range(len(groups.numbers)):
-        stop, kin = groups.ends[number], kinship.starts[groups.numbers[number]]
-        size = stop - start
+        start, stop = stop, groups.ends[number]
+        if not moving[number]:
+            continue
+        size, kin = stop - start, kinship.starts[groups.numbers[number]]
         inside = outside[start:stop]
         for place in range(size):
             member = groups.members[start + place]
@@ -152,7 +153,6 @@ def leave_groups_out(groups, samples, kinship, influence, told, scores, outside)
                 source = kinship.values[kin + other * size : kin + (other + 1) * size]
                 for place in range(size):
                     inside[place] += missing * source[place]
-        start = stop
 
 
 @jit
@@ -216,21 +216,46 @@ def fit_labels(labels, pairs, rows, kinship, schedule, space, cells, posterior, 
 def fit_label(samples, groups, rows, kinship, schedule, space, owned, scores, outside):
     """The rounds of one label, which start from the posteriors in `owned`; outside = the last scores of all members.
 
+    A group whose posteriors hardly move any more takes no part in further rounds but the last, which has all groups.
     Returns the rows of the label, and the posteriors that the last scores know of: space.dense and space.leading hold
     the sums over them.
     """
-    own, n_tiles, kept = gather_own(samples, rows, space)
+    own = gather_own(samples, rows, space)
     told, news = np.zeros(len(samples), np.float32), np.empty(len(samples), np.float32)
     before = np.empty(len(samples), np.float32)
-    for _ in range(schedule.rounds):
+    moving, wanted = np.ones(len(groups.numbers), np.bool_), np.ones(len(samples), np.bool_)
+    for number in range(schedule.rounds):
+        last = number == schedule.rounds - 1 or not moving.any()
+        if last:
+            moving[:] = True
+            wanted[:] = True
         before[:] = owned
         list_news(owned, told, news)
-        score_label(samples, own, n_tiles, kept, news, rows, space, scores)
-        leave_groups_out(groups, samples, kinship, rows.influence, told, scores, outside)
-        noisy_or(groups.ends, groups.members, outside, owned)
-        if largest_change(before, owned) < schedule.tolerance:
+        score_label(samples, own, wanted, news, rows, space, scores)
+        leave_groups_out(groups, moving, samples, kinship, rows.influence, told, scores, outside)
+        noisy_or(groups, moving, outside, owned)
+        if last:
             break
+        find_moving(groups, before, owned, schedule.tolerance, moving, wanted)
     return own, told
+
+
+@jit
+def find_moving(groups, before, now, tolerance, moving, wanted):
+    """Groups stop where no posterior moved by `tolerance`; wanted = the rows of groups that still move."""
+    wanted[:] = False
+    start = 0
+    for number in range(len(groups.numbers)):
+        stop = groups.ends[number]
+        if moving[number]:
+            change = np.float32(0)
+            for place in range(start, stop):
+                change = max(change, abs(now[groups.members[place]] - before[groups.members[place]]))
+            moving[number] = change >= tolerance
+        if moving[number]:
+            for place in range(start, stop):
+                wanted[groups.members[place]] = True
+        start = stop
 
 
 @jit
@@ -268,37 +293,27 @@ def add_lacking(label, samples, told, group_members, rows, kinship, space, cells
 
 @jit
 def gather_own(samples, rows, space):
-    """(the sparse rows of a label, its number of tiles, whether its tiles are kept), as far as there is room."""
+    """The sparse rows of a label, copied where there is room."""
     indptr, indices, values = rows.sparse
-    n_tiles = -(-len(samples) // TILE_ROWS)
-    kept = n_tiles <= len(space.tiles)  # otherwise tiles are made anew in every round
-    if kept:
-        for number in range(n_tiles):
-            inside = samples[number * TILE_ROWS : (number + 1) * TILE_ROWS]
-            transpose_rows(rows.coordinates, inside, space.tiles[number])
     n_entries = 0
     for place in range(len(samples)):
         n_entries += indptr[samples[place] + 1] - indptr[samples[place]]
-    own = OwnRows(samples, indptr, indices, values)
-    if n_entries <= len(space.own_indices):
-        own_indptr = np.empty(len(samples) + 1, np.int64)
-        copy_rows(samples, rows.sparse, own_indptr, space.own_indices, space.own_values)
-        own = OwnRows(np.arange(len(samples)).astype(np.int32), own_indptr, space.own_indices, space.own_values)
-    return own, n_tiles, kept
+    if n_entries > len(space.own_indices):
+        return OwnRows(samples, indptr, indices, values)
+    own_indptr = np.empty(len(samples) + 1, np.int64)
+    copy_rows(samples, rows.sparse, own_indptr, space.own_indices, space.own_values)
+    return OwnRows(np.arange(len(samples)).astype(np.int32), own_indptr, space.own_indices, space.own_values)
 
 
 @jit
-def score_label(samples, own, n_tiles, kept, news, rows, space, scores):
-    """Add the changes of posteriors to the sums, and score all rows of the label."""
+def score_label(samples, own, wanted, news, rows, space, scores):
+    """Add the changes of posteriors to the sums, and score the rows of the label that are wanted."""
     add_rows(own.numbers, news, own.indptr, own.indices, own.values, space.dense)
     add_coordinates(samples, news, rows.coordinates, space.leading)
-    score_rows(own.numbers, own.indptr, own.indices, own.values, space.dense, scores)
-    for number in range(n_tiles):
-        inside = slice(number * TILE_ROWS, (number + 1) * TILE_ROWS)
-        tile = space.tiles[number if kept else 0]
-        if not kept:
-            transpose_rows(rows.coordinates, samples[inside], tile)
-        subtract_leading(tile, space.leading, scores[inside])
+    for place in range(len(samples)):
+        if wanted[place]:
+            found = multiply_row(own.numbers[place], own.indptr, own.indices, own.values, space.dense)
+            scores[place] = found - multiply_leading(rows.coordinates[samples[place]], space.leading)
 
 
 @jit
@@ -309,12 +324,3 @@ def list_news(owned, told, news):
         if abs(news[place]) <= UNTOLD:
             news[place] = 0
         told[place] += news[place]
-
-
-@jit
-def largest_change(before, now):
-    """The largest absolute difference of two arrays, float32."""
-    change = np.float32(0)
-    for place in range(len(now)):
-        change = max(change, abs(now[place] - before[place]))
-    return change

@@ -20,7 +20,7 @@ COORDINATES_AT_ONCE = 64  # coordinates that are transposed before the next ones
 class Whitened(NamedTuple):
     """Rows in the scorer's coordinates: x and p of each row, and the product of each row with itself."""
 
-    sparse: Triple
+    sparse: Triple  # column indices are uint32: numba then omits the test for negative indices
     coordinates: np.ndarray  # float32, n_rows x rank
     influence: np.ndarray  # float32, n_rows
     n_features: int
@@ -49,20 +49,30 @@ def add_coordinates(numbers, weights, coordinates, leading):
 
 @jit
 def score_rows(numbers, indptr, indices, values, dense, scores):
-    """scores = product of each sparse row with `dense`, as four sums: a single one would wait for each addition."""
+    """scores = product of each sparse row with `dense`."""
     for place in range(len(numbers)):
-        entry, stop = indptr[numbers[place]], indptr[numbers[place] + 1]
-        one, two, three, four = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
-        while entry + 4 <= stop:
-            one += values[entry] * dense[indices[entry]]
-            two += values[entry + 1] * dense[indices[entry + 1]]
-            three += values[entry + 2] * dense[indices[entry + 2]]
-            four += values[entry + 3] * dense[indices[entry + 3]]
-            entry += 4
-        while entry < stop:
-            one += values[entry] * dense[indices[entry]]
-            entry += 1
-        scores[place] = (one + two) + (three + four)
+        scores[place] = multiply_row(numbers[place], indptr, indices, values, dense)
+
+
+@jit
+def multiply_row(row, indptr, indices, values, dense):
+    """The product of a sparse row with `dense`, as eight sums: a single one would wait for each addition."""
+    entry, stop = indptr[row], indptr[row + 1]
+    a = b = c = d = e = f = g = h = np.float32(0)
+    while entry + 8 <= stop:
+        a += values[entry] * dense[indices[entry]]
+        b += values[entry + 1] * dense[indices[entry + 1]]
+        c += values[entry + 2] * dense[indices[entry + 2]]
+        d += values[entry + 3] * dense[indices[entry + 3]]
+        e += values[entry + 4] * dense[indices[entry + 4]]
+        f += values[entry + 5] * dense[indices[entry + 5]]
+        g += values[entry + 6] * dense[indices[entry + 6]]
+        h += values[entry + 7] * dense[indices[entry + 7]]
+        entry += 8
+    while entry < stop:
+        a += values[entry] * dense[indices[entry]]
+        entry += 1
+    return ((a + b) + (c + d)) + ((e + f) + (g + h))
 
 
 @jit

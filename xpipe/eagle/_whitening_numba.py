@@ -65,16 +65,28 @@ def measure_influence(indptr, values, coordinates, influence):
 
 
 @jit
-def gram_rows(columns, rows, first, last, gram):
-    """gram[f] = row f of X^T X, for features first to last - 1. columns: the Triple of X^T, rows: the Triple of X.
+def gram_rows(rows, first, last, gram):
+    """gram[f, f:] = row f of X^T X from its diagonal on, for features first to last - 1.
 
-    A row of the result stays in cache. Each cell adds its samples in order, whatever the number of threads.
+    rows: the Triple of X; the features of a row are sorted. Each cell adds its samples in order.
     """
-    column_starts, column_rows, column_values = columns
     indptr, indices, values = rows
-    for feature in range(first, last):
-        target = gram[feature]
-        for at in range(column_starts[feature], column_starts[feature + 1]):
-            weight, row = column_values[at], column_rows[at]
-            for entry in range(indptr[row], indptr[row + 1]):
+    for row in range(len(indptr) - 1):
+        stop = indptr[row + 1]
+        place = indptr[row] + np.searchsorted(indices[indptr[row] : stop], first)
+        while place < stop and indices[place] < last:
+            weight, target = values[place], gram[indices[place]]
+            for entry in range(place, stop):
                 target[indices[entry]] += weight * values[entry]
+            place += 1
+
+
+@jit
+def mirror(square):
+    """Copy what is above the diagonal below it, block by block: both blocks stay in cache."""
+    n, side = len(square), 64
+    for top in range(0, n, side):
+        for left in range(top, n, side):
+            for row in range(top, min(top + side, n)):
+                for column in range(max(left, row + 1), min(left + side, n)):
+                    square[column, row] = square[row, column]

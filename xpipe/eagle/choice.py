@@ -197,8 +197,8 @@ def _choose_by_trials(
     """
     needed = search.samples()
     few, search = sp.csr_matrix(X[needed]), search.of_samples(needed)
-    held_out, likelihoods = _best_ridge(few, search, spectrum, options, threads, alike=not crowd.weight)
-    ridge, whitener = held_out.ridge, held_out.whitener
+    ridge, held_out, likelihoods = _best_ridge(few, search, spectrum, options, threads, alike=not crowd.weight)
+    whitener = held_out.whitener if ridge == held_out.ridge else whitener_of(spectrum, ridge, threads)
     why = f"ridge {ridge:g} predicts the labels of held-out groups best"
     if crowd.weight:
         best = _attempt(X, trial, whitener, options, ridge, threads).fit
@@ -249,21 +249,24 @@ def _without_trial(spectrum: Spectrum, options: ImputeOptions, most_members: int
 
 def _best_ridge(
     X: sp.csr_matrix, trial: Trial, spectrum: Spectrum, options: ImputeOptions, threads: int, *, alike: bool
-) -> tuple[RidgeTrial, dict[float, float]]:
-    """(The ridge under which the labels of held-out groups are most likely, the likelihood of every ridge tried).
+) -> tuple[float, RidgeTrial, dict[float, float]]:
+    """(The ridge to take, the best of those tried, the likelihood of the labels of held-out groups under each).
 
-    alike: members of groups are. The lowest ridge is taken then under which these labels are nearly as likely.
+    The ridge is the one under which these labels are most likely, between those that were tried. alike: members of
+    groups are; it is the lowest one then under which they are nearly as likely.
     """
 
     def attempt(ridge: float) -> RidgeTrial:
-        return _attempt(X, trial, whitener_of(spectrum, ridge), options, ridge, threads)
+        return _attempt(X, trial, whitener_of(spectrum, ridge, threads), options, ridge, threads)
 
     grid, start = (RIDGES, START) if options.ridge is None else ((options.ridge,), 0)
     best, seen = selection.climb(grid, start, attempt)
-    if not alike or len(grid) == 1:
-        return best, seen
-    del best
-    return selection.descend(grid, seen, NEARLY_AS_WELL, attempt)
+    if len(grid) == 1:
+        return best.ridge, best, seen
+    if not alike:
+        return selection.top_of(seen, best.ridge), best, seen
+    ridge, seen = selection.descend(grid, seen, NEARLY_AS_WELL, attempt)
+    return ridge, best, seen
 
 
 def _attempt(

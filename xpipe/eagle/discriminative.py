@@ -31,7 +31,7 @@ import scipy.sparse as sp
 
 from xpipe.eagle import _posteriors_numba, _rounds_numba
 from xpipe.eagle._posteriors_numba import Calibration, Pairs
-from xpipe.eagle._rounds_numba import LARGE_GROUP, TILE_ROWS, Cells, Kinship, RoundSpace, Schedule
+from xpipe.eagle._rounds_numba import LARGE_GROUP, Cells, Kinship, RoundSpace, Schedule
 from xpipe.eagle._rows_numba import Lists
 from xpipe.eagle._whitened_numba import Whitened
 from xpipe.eagle.chances import Crowd, label_shifts, shifted
@@ -46,8 +46,8 @@ from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
 from xpipe.ground.sparse_rows import entry_rows, keep_entries, with_ones
 from xpipe.grouping.groups import spread_labels
 
-TOLERANCE = 1e-2  # a label is settled when none of its posteriors moves by this much in a round
-MOST_KEPT = 1 << 24  # coordinates, and entries, of the rows of a label that a thread copies to read them in order
+TOLERANCE = 1e-2  # a group of a label is settled when none of its posteriors moves by this much in a round
+MOST_KEPT = 1 << 24  # entries of the rows of a label that a thread copies to read them in order
 MOST_KINSHIP = 1 << 26  # entries (256 MiB) of what leaves groups out of their own scores
 MOST_MEMBERS = 1024  # of a group that is left out: the work grows with the third power
 LEFT_OUT_AT_ONCE = 1 << 20  # entries of groups that are inverted together
@@ -297,15 +297,12 @@ def largest_kinship(sizes: np.ndarray) -> int:
 
 def _round_space(rows: Whitened, most_rows: int) -> RoundSpace:
     """What one thread needs for labels of up to `most_rows` rows. Labels that do not fit are read in place."""
-    rank = rows.coordinates.shape[1]
-    n_tiles = max(1, min(-(-most_rows // TILE_ROWS), MOST_KEPT // max(1, rank * TILE_ROWS)))
     n_entries = min(MOST_KEPT, most_rows * np.diff(rows.sparse.indptr).max(initial=0))
     return RoundSpace(
         position=np.zeros(len(rows.influence), np.int32),
         dense=np.zeros(rows.n_features, np.float32),
-        leading=np.zeros(rank, np.float32),
-        tiles=np.empty((n_tiles, rank, TILE_ROWS), np.float32),
-        own_indices=np.empty(n_entries, np.int32),
+        leading=np.zeros(rows.coordinates.shape[1], np.float32),
+        own_indices=np.empty(n_entries, np.uint32),
         own_values=np.empty(n_entries, np.float32),
     )
 

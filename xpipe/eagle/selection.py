@@ -85,8 +85,7 @@ def climb(grid: tuple[float, ...], start: int, attempt: Callable[[float], Made])
     """(the best attempt on a grid, the likelihood of every attempt), by walking uphill from place `start`.
 
     A new attempt replaces the best one only where it is better, so among equals the one nearest to the start is kept.
-    The top of the parabola through the best attempt and its neighbours is tried last: the grid is coarse. At most two
-    attempts are in memory at a time, provided that the caller keeps none.
+    At most two attempts are in memory at a time, provided that the caller keeps none.
     """
     best, at = attempt(grid[start]), start
     seen = {grid[start]: best.likelihood}
@@ -98,19 +97,32 @@ def climb(grid: tuple[float, ...], start: int, attempt: Callable[[float], Made])
                 del following
                 break
             best, at = following, at + direction
-    top = _top(grid[max(at - 1, 0) : at + 2], seen)
-    if top not in seen:
-        following = attempt(top)
-        seen[top] = following.likelihood
-        if following.likelihood > best.likelihood:
-            best = following
     return best, seen
+
+
+def top_of(seen: dict[float, float], best: float) -> float:
+    """Where the parabola through the best point and its neighbours has its top, on a logarithmic scale.
+
+    The grid is coarse. seen: the likelihood of every point tried. Without two neighbours, it is the best point.
+    """
+    points = sorted(seen)
+    at = points.index(best)
+    if not 0 < at < len(points) - 1 or points[at - 1] <= 0:
+        return best
+    known = points[at - 1 : at + 2]
+    (low, middle, high), values = np.log(known), [seen[point] for point in known]
+    below, above = (values[0] - values[1]) / (low - middle), (values[2] - values[1]) / (high - middle)
+    curve = (above - below) / (high - low)
+    if not (np.isfinite(curve) and curve < 0):
+        return best
+    top = (low + middle) / 2 - below / (2 * curve)
+    return _rounded(math.exp(top)) if low < top < high else best
 
 
 def descend(
     grid: tuple[float, ...], seen: dict[float, float], loss: float, attempt: Callable[[float], Made]
-) -> tuple[Made, dict[float, float]]:
-    """(An attempt at about the lowest point where the likelihood is at most the part `loss` worse, all likelihoods).
+) -> tuple[float, dict[float, float]]:
+    """(about the lowest point where the likelihood is at most the part `loss` worse, the likelihood of every attempt).
 
     seen: what `climb` found; likelihoods are logarithms, below 0. Points of the grid are tried downwards until one is
     not good enough, then one between it and the last good one; between the two that are left the curve is a line.
@@ -132,25 +144,9 @@ def descend(
         good, bad = (middle, bad) if good_at(middle) else (good, middle)
         part = (seen[good] - enough) / (seen[good] - seen[bad])
         good = _rounded(math.exp((1 - part) * math.log(good) + part * math.log(bad)))
-    made = attempt(good)
-    return made, {**seen, good: made.likelihood}
+    return good, seen
 
 
 def _rounded(point: float) -> float:
     """A point to three digits."""
     return float(f"{point:.3g}")
-
-
-def _top(points: tuple[float, ...], seen: dict[float, float]) -> float:
-    """Where the parabola through three points has its top, on a logarithmic scale; the best point without three."""
-    known = [point for point in points if point in seen]
-    best = max(known, key=lambda point: seen[point])
-    if len(known) < 3 or best != known[1] or min(points) <= 0:
-        return best
-    (low, middle, high), values = np.log(known), [seen[point] for point in known]
-    below, above = (values[0] - values[1]) / (low - middle), (values[2] - values[1]) / (high - middle)
-    curve = (above - below) / (high - low)
-    if not (np.isfinite(curve) and curve < 0):
-        return best
-    top = (low + middle) / 2 - below / (2 * curve)
-    return _rounded(math.exp(top)) if low < top < high else best

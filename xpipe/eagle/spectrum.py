@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from xpipe.eagle import _whitening_numba as kernels
 from xpipe.eagle.options import usual_rank
+from xpipe.eagle.problem import with_unsigned_columns
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.ground.seeding import bit_generator, permutation
 from xpipe.ground.sparse import to_matrix, to_triple
@@ -23,7 +24,9 @@ SWEEPS = 3  # of subspace iteration; the residual diagonal makes up for directio
 DENSE_GRAM = 8192  # up to this many features, the matrix of their products is formed
 MOST_ROWS = 100_000  # rows that the directions are learned from; more would change them very little
 BLOCK = 1 << 14  # features per block of a tall product
+GRAM_FEATURES = 64  # rows of X^T X that are added up together: they stay in cache while all rows of X pass
 GRAM_BLOCK = 256  # rows of X^T X per product; fixed, so that the number of threads changes no byte
+PRODUCT_BLOCK = 128  # columns per product; fixed as well
 NO_LENGTH = 1e-12  # where the largest value is about 1, rows of a smaller mean squared length have no directions
 
 
@@ -96,9 +99,9 @@ def _subspace_iteration(
     raw = bit_generator(seed, "whitening").random_raw(-(-n_features * width // 8)).view(np.uint8)
     basis = (raw[: n_features * width].astype(np.float32) - np.float32(127.5)).reshape(n_features, width)
     for _ in range(SWEEPS):
-        basis = _orthonormal(_times_gram(X, mean, gram, basis, threads))
+        basis = _orthonormal(_times_gram(X, mean, gram, basis, threads), threads)
     image = _times_gram(X, mean, gram, basis, threads)
-    values, small = np.linalg.eigh(_products(basis, image))
+    values, small = np.linalg.eigh(products(basis, image, threads))
     chosen = np.argsort(-values, kind="stable")[:rank]
     del image
     return basis @ small[:, chosen].astype(np.float32), values[chosen]
@@ -106,25 +109,35 @@ def _subspace_iteration(
 
 def _gram(X: sp.csr_matrix, mean: np.ndarray, threads: int) -> np.ndarray:
     """(X - m)^T (X - m), dense float32."""
-    rows, columns = to_triple(X), to_triple(sp.csr_matrix(X.T))
-    gram = np.zeros((X.shape[1], X.shape[1]), dtype=np.float32)
-    _in_pieces(X.shape[1], threads, lambda first, last: kernels.gram_rows(columns, rows, first, last, gram))
-    for feature in range(X.shape[1]):
-        gram[feature] -= np.float32(X.shape[0]) * mean[feature] * mean
+    n_features, rows = X.shape[1], with_unsigned_columns(to_triple(X.sorted_indices()))
+    gram = np.zeros((n_features, n_features), dtype=np.float32)
+    with ThreadPoolExecutor(threads) as pool:
+        pieces = range(0, n_features, GRAM_FEATURES)
+        list(pool.map(lambda first: kernels.gram_rows(rows, first, first + GRAM_FEATURES, gram), pieces))
+    for feature in range(n_features):
+        gram[feature, feature:] -= np.float32(X.shape[0]) * mean[feature] * mean[feature:]
+    kernels.mirror(gram)
     return gram
 
 
-def _products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """left^T right in float64, some rows at a time: copies of tall matrices would take too much memory."""
+def products(left: np.ndarray, right: np.ndarray, threads: int = 1) -> np.ndarray:
+    """left^T right in float64, some rows and columns at a time: copies of tall matrices would take too much memory."""
     total = np.zeros((left.shape[1], right.shape[1]))
     for first in range(0, len(left), BLOCK):
-        total += left[first : first + BLOCK].astype(np.float64).T @ right[first : first + BLOCK]
+        some, others = left[first : first + BLOCK].astype(np.float64).T, right[first : first + BLOCK]
+
+        def add(start: int, some: np.ndarray = some, others: np.ndarray = others) -> None:
+            inside = slice(start, start + PRODUCT_BLOCK)
+            total[:, inside] += some @ others[:, inside].astype(np.float64)
+
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(add, range(0, right.shape[1], PRODUCT_BLOCK)))
     return total
 
 
-def _orthonormal(tall: np.ndarray) -> np.ndarray:
+def _orthonormal(tall: np.ndarray, threads: int) -> np.ndarray:
     """Orthonormal columns that span the same space, without directions that are too weak to matter."""
-    values, vectors = np.linalg.eigh(_products(tall, tall))
+    values, vectors = np.linalg.eigh(products(tall, tall, threads))
     kept = values > max(1e-12 * values.max(initial=0), 1e-300)
     found: np.ndarray = tall @ (vectors[:, kept] / np.sqrt(values[kept])).astype(np.float32)
     return found
@@ -140,7 +153,7 @@ def _times_gram(
             return np.concatenate(list(pool.map(lambda block: gram[block] @ basis, blocks)))
     basis = np.ascontiguousarray(basis, dtype=np.float32)
     found = rows_times(sp.csr_matrix(X.T), rows_times(X, basis, threads), threads)
-    of_mean = np.float32(X.shape[0]) * _products(mean[:, None], basis)[0].astype(np.float32)
+    of_mean = np.float32(X.shape[0]) * products(mean[:, None], basis)[0].astype(np.float32)
     for first in range(0, len(found), BLOCK):
         found[first : first + BLOCK] -= mean[first : first + BLOCK, None] * of_mean
     return found

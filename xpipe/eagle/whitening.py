@@ -26,7 +26,7 @@ import scipy.sparse as sp
 
 from xpipe.eagle import _whitening_numba as kernels
 from xpipe.eagle._whitened_numba import Whitened
-from xpipe.eagle.spectrum import BLOCK, Spectrum, rows_times
+from xpipe.eagle.spectrum import BLOCK, Spectrum, products, rows_times
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.ground.sparse import Triple, to_triple
 
@@ -43,7 +43,7 @@ class Whitener:
     width: float  # w
 
 
-def whitener_of(spectrum: Spectrum, ridge: float) -> Whitener:
+def whitener_of(spectrum: Spectrum, ridge: float, threads: int = 1) -> Whitener:
     """The whitener of a ridge, which counts in units of the mean squared length of the rows. They must have a length.
 
     Ridges outside LEAST_RIDGE..MOST_RIDGE are moved to the nearer limit.
@@ -59,10 +59,12 @@ def whitener_of(spectrum: Spectrum, ridge: float) -> Whitener:
         inner = np.diag(1.0 / values[kept].astype(np.float64))
         for block in blocks:
             rows = vectors[block][:, kept].astype(np.float64)
-            inner += rows.T @ (rows / diagonal[block, None])
+            inner += products(rows, rows / diagonal[block, None], threads)
         root = np.linalg.inv(np.linalg.cholesky(inner)).T  # a root of the inverse, which may itself round to indefinite
         for block in blocks:
-            directions[block] = (vectors[block][:, kept] / diagonal[block, None]) @ root
+            directions[block] = ((vectors[block][:, kept] / diagonal[block, None]).astype(np.float32)) @ root.astype(
+                np.float32
+            )
         mean = spectrum.mean.astype(np.float64)
         of_mean = mean / diagonal
         along = np.zeros(directions.shape[1])
@@ -91,7 +93,7 @@ def whiten(X: sp.csr_matrix, whitener: Whitener, threads: int = 1) -> Whitened:
     coordinates[:, -1] = along_mean
     rows = Triple(
         triple.indptr + np.arange(len(triple.indptr)),
-        np.empty(len(triple.indices) + X.shape[0], np.int32),
+        np.empty(len(triple.indices) + X.shape[0], np.uint32),
         np.empty(len(triple.indices) + X.shape[0], np.float32),
     )
     kernels.scale_rows(triple, whitener.scale, along_mean - np.float32(whitener.width), n_features, rows)
