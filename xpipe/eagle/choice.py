@@ -6,7 +6,7 @@ Holds no assignment. Only labels of groups are used, never a label of a sample (
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,10 +27,10 @@ from xpipe.eagle.discriminative import (
 from xpipe.eagle.label_offsets import fit_prior
 from xpipe.eagle.near_groups import near_groups
 from xpipe.eagle.numbering import renumbered
-from xpipe.eagle.options import ImputeOptions, usual_rank
+from xpipe.eagle.options import ALIKE, ImputeOptions, usual_rank
 from xpipe.eagle.reliability import reliability_of
 from xpipe.eagle.slopes import SLOPES
-from xpipe.eagle.spectrum import Spectrum, leading_directions, sampled_rows
+from xpipe.eagle.spectrum import SWEEPS, SWEEPS_ALIKE, Spectrum, leading_directions, sampled_rows
 from xpipe.eagle.trial import Forecast, Trial, forecast, judged_kinship, set_aside, take_part
 from xpipe.eagle.trust import TrialQuality, places_of, trial_quality
 from xpipe.eagle.whitening import Whitener, empty_whitener, whiten, whitener_of
@@ -45,6 +45,7 @@ START = 3  # the place in RIDGES where the search starts
 USUAL_RIDGE = RIDGES[START]
 NEARLY_AS_WELL = 0.02  # part of the loss that the ridge may cost where members are alike: a lower one has more detail
 SEARCH_LABELS = 100  # labels of the trial that ridges are compared by
+SEARCH_ROUNDS = 4  # rounds that ridges are compared after: more hardly change which one is best
 USUAL_THRESHOLD = 0.5  # where nothing can be calibrated
 NO_CANDIDATES = 1.0  # no chance is above this
 CANDIDATE_RECALL = 4.0  # candidates are above the threshold of the highest expected F2: recall counts four times
@@ -142,7 +143,8 @@ def choose(
         sample = take_rows(sampled)
         likeness = likeness_of_members(sample, Y1[sampled])
         rank = options.rank or usual_rank(sample.shape[1], likeness)
-        spectrum = leading_directions(sample, rank, options.seed, Y1.shape[0], threads)
+        sweeps = SWEEPS_ALIKE if likeness > ALIKE else SWEEPS
+        spectrum = leading_directions(sample, rank, options.seed, Y1.shape[0], threads, sweeps)
         del sample  # the trial takes rows of its own
         if not spectrum.mean_square or not Y2.nnz:
             return _nothing_to_choose_by(spectrum, has_labels=bool(Y2.nnz))
@@ -200,8 +202,11 @@ def _choose_by_trials(
     ridge, held_out, likelihoods = _best_ridge(few, search, spectrum, options, threads, alike=not crowd.weight)
     whitener = held_out.whitener if ridge == held_out.ridge else whitener_of(spectrum, ridge, threads)
     why = f"ridge {ridge:g} predicts the labels of held-out groups best"
+    if options.rounds > SEARCH_ROUNDS and (options.method == "auto" or not crowd.weight):
+        fit, _ = _fit_all(held_out.rows, search, held_out.judged, options.rounds, threads)
+        held_out = replace(held_out, fit=fit)
     if crowd.weight:
-        best = _attempt(X, trial, whitener, options, ridge, threads).fit
+        best = _attempt(X, trial, whitener, options.rounds, ridge, threads).fit
         reliability = reliability_of(best.forecast, trial, best.calibration)
     else:
         best = _fit_labels(whiten(X, whitener, threads), trial, options, threads)
@@ -256,8 +261,10 @@ def _best_ridge(
     groups are; it is the lowest one then under which they are nearly as likely.
     """
 
+    rounds = min(SEARCH_ROUNDS, options.rounds)
+
     def attempt(ridge: float) -> RidgeTrial:
-        return _attempt(X, trial, whitener_of(spectrum, ridge, threads), options, ridge, threads)
+        return _attempt(X, trial, whitener_of(spectrum, ridge, threads), rounds, ridge, threads)
 
     grid, start = (RIDGES, START) if options.ridge is None else ((options.ridge,), 0)
     best, seen = selection.climb(grid, start, attempt)
@@ -269,18 +276,20 @@ def _best_ridge(
     return ridge, best, seen
 
 
-def _attempt(
-    X: sp.csr_matrix, trial: Trial, whitener: Whitener, options: ImputeOptions, ridge: float, threads: int
-) -> RidgeTrial:
+def _attempt(X: sp.csr_matrix, trial: Trial, whitener: Whitener, rounds: int, ridge: float, threads: int) -> RidgeTrial:
     """What a ridge leads to in a trial with held-out groups."""
     rows = whiten(X, whitener, threads)
     judged = judged_kinship(rows, trial, threads)
-    fitted = fit_posteriors(
-        rows, trial.Y1, trial.Y2, rounds=options.rounds, most_members=trial.most_members, threads=threads
-    )
+    fit, likelihood = _fit_all(rows, trial, judged, rounds, threads)
+    return RidgeTrial(ridge, likelihood, whitener, rows, judged, fit)
+
+
+def _fit_all(rows: Whitened, trial: Trial, judged: Kinship, rounds: int, threads: int) -> tuple[Fit, float]:
+    """(what the rounds lead to in a trial with held-out groups, the likelihood of their labels)."""
+    fitted = fit_posteriors(rows, trial.Y1, trial.Y2, rounds=rounds, most_members=trial.most_members, threads=threads)
     found = forecast(rows, trial, fitted.posterior, threads, SLOPES, judged)
     calibration, likelihood = selection.calibrate(found, trial)
-    return RidgeTrial(ridge, likelihood, whitener, rows, judged, Fit(fitted, tuple(calibration or ()), found))
+    return Fit(fitted, tuple(calibration or ()), found), likelihood
 
 
 def _fit_labels(rows: Whitened, trial: Trial, options: ImputeOptions, threads: int) -> Fit:

@@ -47,6 +47,7 @@ from xpipe.ground.sparse_rows import entry_rows, keep_entries, with_ones
 from xpipe.grouping.groups import spread_labels
 
 TOLERANCE = 1e-2  # a group of a label is settled when none of its posteriors moves by this much in a round
+TOLERANCE_ALIKE = 1e-3  # the same where members are alike: posteriors of large groups are small, and move slowly
 MOST_KEPT = 1 << 24  # entries of the rows of a label that a thread copies to read them in order
 MOST_KINSHIP = 1 << 26  # entries (256 MiB) of what leaves groups out of their own scores
 MOST_MEMBERS = 1024  # of a group that is left out: the work grows with the third power
@@ -217,7 +218,7 @@ def fit_posteriors(
     spare: SimpleQueue[RoundSpace] = SimpleQueue()
     for _ in range(threads):
         spare.put(_round_space(rows, int(n_pairs.max(initial=1))))
-    schedule = Schedule(rounds, TOLERANCE)
+    schedule = Schedule(rounds, TOLERANCE if beside is None else TOLERANCE_ALIKE)
 
     def work(part: slice) -> None:
         with lent(spare) as space:

@@ -20,7 +20,8 @@ from xpipe.ground.seeding import bit_generator, permutation
 from xpipe.ground.sparse import to_matrix, to_triple
 
 OVERSAMPLING = 32  # directions beyond the rank that the iteration carries
-SWEEPS = 3  # of subspace iteration; the residual diagonal makes up for directions that are not quite the leading ones
+SWEEPS = 2  # of subspace iteration; the residual diagonal makes up for directions that are not quite the leading ones
+SWEEPS_ALIKE = 3  # where members of groups are alike: ridges are low, and weak directions count
 DENSE_GRAM = 8192  # up to this many features, the matrix of their products is formed
 MOST_ROWS = 100_000  # rows that the directions are learned from; more would change them very little
 BLOCK = 1 << 14  # features per block of a tall product
@@ -63,7 +64,12 @@ def sampled_rows(n_rows: int, seed: int = 0) -> np.ndarray:
 
 
 def leading_directions(
-    X: sp.csr_matrix, rank: int | None = None, seed: int = 0, n_rows: int | None = None, threads: int = 1
+    X: sp.csr_matrix,
+    rank: int | None = None,
+    seed: int = 0,
+    n_rows: int | None = None,
+    threads: int = 1,
+    sweeps: int = SWEEPS,
 ) -> Spectrum:
     """The leading directions of rows about their mean, on one BLAS thread: several would add in another order.
 
@@ -86,19 +92,19 @@ def leading_directions(
             values, vectors = np.linalg.eigh(gram)
             vectors, values = vectors[:, ::-1].astype(np.float32), values[::-1]
         else:
-            vectors, values = _subspace_iteration(X, mean, gram, rank, seed, threads)
+            vectors, values = _subspace_iteration(X, mean, gram, rank, seed, threads, sweeps)
     return Spectrum(vectors, np.maximum(values, 0).astype(np.float32) * share, diagonal, mean, n_rows, mean_square)
 
 
 def _subspace_iteration(
-    X: sp.csr_matrix, mean: np.ndarray, gram: np.ndarray | None, rank: int, seed: int, threads: int
+    X: sp.csr_matrix, mean: np.ndarray, gram: np.ndarray | None, rank: int, seed: int, threads: int, sweeps: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """(vectors, values) of the leading directions of rows about their mean, from a random start."""
     n_features = X.shape[1]
     width = min(rank + OVERSAMPLING, n_features)
     raw = bit_generator(seed, "whitening").random_raw(-(-n_features * width // 8)).view(np.uint8)
     basis = (raw[: n_features * width].astype(np.float32) - np.float32(127.5)).reshape(n_features, width)
-    for _ in range(SWEEPS):
+    for _ in range(sweeps):
         basis = _orthonormal(_times_gram(X, mean, gram, basis, threads), threads)
     image = _times_gram(X, mean, gram, basis, threads)
     values, small = np.linalg.eigh(products(basis, image, threads))
