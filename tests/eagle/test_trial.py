@@ -78,3 +78,17 @@ def test_all_groups_can_take_part_with_the_groups_near_them():
     assert found.samples().tolist() == needed.tolist()
     small = found.of_samples(found.samples())
     assert spread_labels(small.Y1, small.Y2).nnz == spread_labels(Y1, found.Y2).nnz
+
+
+@pytest.mark.parametrize("most", [1, 5, 7, 11, 12, 400])
+def test_a_trial_of_fewer_labels_has_at_most_so_many(most):
+    _, Y = planted()
+    held = trial.set_aside(*random_groups(Y, 4, 0), seed=0)
+    fewer = held.of_labels(most)
+    assert most / 2 < len(fewer.labels) <= most or len(fewer.labels) == len(held.labels)
+    assert set(fewer.labels) <= set(held.labels)
+    assert set(np.flatnonzero(fewer.Y2.getnnz(axis=0))) == set(fewer.labels)
+    for at, label in enumerate(fewer.labels):
+        place = held.labels.tolist().index(label)
+        assert fewer.held_labels[at].tolist() == held.held_labels[place].tolist()
+        assert fewer.n_groups[at] == held.n_groups[place]

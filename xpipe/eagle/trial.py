@@ -53,8 +53,8 @@ class Trial:
         )
 
     def of_labels(self, most: int) -> Trial:
-        """The same trial with at most about `most` of its labels, taken evenly."""
-        places = np.arange(0, len(self.labels), max(1, len(self.labels) // most))
+        """The same trial with at most `most` of its labels, taken evenly."""
+        places = np.arange(0, len(self.labels), max(1, -(-len(self.labels) // most)))
         wanted = np.zeros(self.Y2.shape[1], dtype=np.float32)
         wanted[self.labels[places]] = 1
         return replace(
