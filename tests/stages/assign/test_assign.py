@@ -18,7 +18,7 @@ from xpipe.formats import read_xmc, write_sparse
 from xpipe.formats.parquet import iterate_groups, read_about, read_split
 from xpipe.ground.sparse import normalise_rows, to_matrix, to_triple
 from xpipe.ground.sparse_rows import concatenate
-from xpipe.grouping import random_groups
+from xpipe.grouping import kmeans_groups, random_groups
 from xpipe.stages import label_chunks
 from xpipe.stages.assign.stage import STAGE as ASSIGN
 from xpipe.stages.assign.stage import AssignParams
@@ -79,6 +79,25 @@ def test_workers_and_chunks_change_no_byte(tmp_path, data, monkeypatch, method, 
         found = run_assign(folder, data, method, cluster=cluster)
         assert digests(found)["emit"] == digests(reference)["emit"]
         assert bytes_below(folder / "runs" / "sample") == bytes_below(tmp_path / "one" / "runs" / "sample")
+
+
+def test_calibrations_of_labels_are_the_same_with_any_workers_and_chunks(tmp_path, data, monkeypatch, workers):
+    """Where members are alike, a chunk needs groups that carry none of its labels."""
+    alike = "group={rule: kmeans, depth: 4, noise: 0.0}"
+    reference = run_assign(tmp_path / "one", data, "discriminative", alike)
+    summary = next(stage for stage in reference["stages"] if stage["stage"] == "assign")["summary"]
+    assert summary["choice"]["crowd"]["weight"] == 0
+    assert summary["choice"]["calibration"][3] > 0  # offsets of labels have a spread
+    monkeypatch.setattr(label_chunks, "CHUNK_ENTRIES", 10**9)
+    for name, cluster in (("two", workers(chunk_rows=3)), ("three", "none")):
+        (tmp_path / name).mkdir()
+        found = run_assign(tmp_path / name, data, "discriminative", alike, cluster=cluster)
+        assert digests(found)["emit"] == digests(reference)["emit"]
+    X, Y = read_xmc(str(data / "train.txt"))
+    X = to_matrix(normalise_rows(to_triple(X)), X.shape[1])
+    expected = impute(X, *kmeans_groups(X, Y, 4, noise=0.0), "discriminative").labels
+    _, emitted = read_split(str(tmp_path / "one" / "runs" / "sample" / "tree"), "train")
+    assert np.array_equal(emitted.indices, expected[:, np.flatnonzero(expected.getnnz(axis=0))].indices)
 
 
 @pytest.mark.parametrize("method", ["eagle", "discriminative"])
