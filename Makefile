@@ -63,9 +63,8 @@ run: setup
 	@$(BIN)/xpipe run $(PIPELINE)
 	@test $(PIPELINE) != pipelines/eurlex.yaml || $(BIN)/xpipe --quiet run pipelines/eurlex_methods.yaml
 
-# Tests often wait for processes they start: three at a time keep two cores busy.
 test: setup browser
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # The tools that open what xpipe writes. They bring many packages, so they have an environment of their own.
 ECOSYSTEM := 'datasets==5.2.0' 'mlcroissant==1.1.1' 'pandas==3.1.1' 'dask[dataframe]' 'ray[data]==2.60.0' 'mlflow==3.17.2' \
