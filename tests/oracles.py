@@ -6,6 +6,7 @@ A row is a dict {column: value}; a matrix is a list of rows. The twins of the te
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -76,6 +77,18 @@ def inverse_propensities(frequency: list[int], n_rows: int, a: float, b: float) 
     """Jain et al. 2016: p_l = 1 / (1 + C exp(-A log(N_l + B))), C = (log N - 1)(B + 1)^A; this is 1 / p_l."""
     c = (math.log(n_rows) - 1) * (b + 1) ** a
     return [1 + c * math.exp(-a * math.log(count + b)) for count in frequency]
+
+
+def separated(scores: list[float], ties: list[float]) -> list[float]:
+    """Scores (float32) of one row, lowered as little as possible: only equal scores with equal ties stay equal."""
+    found = np.array(scores, dtype=np.float32)
+    places = sorted(range(len(scores)), key=lambda place: -scores[place])
+    for above, here in pairwise(places):
+        if (scores[here], ties[here]) == (scores[above], ties[above]):
+            found[here] = found[above]
+        else:
+            found[here] = min(found[here], np.nextafter(found[above], np.float32(0)))
+    return [float(value) for value in found]
 
 
 def isotonic_values(truths: list[float], weights: list[float]) -> list[float]:

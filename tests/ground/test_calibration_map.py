@@ -14,7 +14,7 @@ from sklearn.isotonic import isotonic_regression
 from tests import oracles
 from xpipe.errors import DataError
 from xpipe.ground import calibration_map
-from xpipe.ground._calibration_numba import pool_adjacent
+from xpipe.ground._calibration_numba import SHORT, pool_adjacent
 from xpipe.ground.calibration_map import SAME, CalibrationMap, fit_map, fit_predictions
 
 chances = st.floats(0, 1, width=32)
@@ -63,6 +63,18 @@ def test_whatever_it_is_fitted_to_it_keeps_the_order_of_every_row(pairs, rows):
         for each in (shorter, longer)
     )
     assert few == all_of_them
+
+
+@pytest.mark.parametrize("length", [1, 5, SHORT, SHORT + 1, 80])
+def test_rows_of_any_length_are_put_in_order_alike(length):
+    draw = np.random.default_rng(length)
+    for few in (length, 3):  # with three different scores, many are equal
+        scores = draw.choice(draw.random(few, dtype=np.float32), length)
+        ties = draw.integers(0, 4, length).astype(np.float32)
+        order = np.argsort(-scores, kind="stable")
+        ties[order] = np.sort(ties)[::-1]  # they fall in every row
+        expected = oracles.separated(scores.tolist(), ties.tolist())
+        assert SAME.apply_rows(np.array([0, length]), scores, ties).tolist() == expected
 
 
 def test_equal_scores_may_be_ranked_by_something_else():

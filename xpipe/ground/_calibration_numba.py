@@ -11,6 +11,7 @@ import numpy as np
 from xpipe.ground.accelerate import jit
 
 NOTHING = np.float32(0.0)
+SHORT = 32  # entries of a row that are sorted by insertion, without memory of its own
 
 
 @jit
@@ -37,15 +38,31 @@ def pool_adjacent(scores, truths, weights, slope, sums):
 
 
 @jit
+def order_short(scores, order):
+    """The places of at most SHORT scores, the highest first; equal scores keep their order."""
+    for place in range(len(scores)):
+        rank = place
+        while rank > 0 and scores[order[rank - 1]] < scores[place]:
+            order[rank] = order[rank - 1]
+            rank -= 1
+        order[rank] = place
+
+
+@jit
 def separate_rows(indptr, scores, ties, probabilities):
     """Lower probabilities of a row as little as possible, so that a lower score has a lower probability.
 
     Probabilities are those of a map that rises; rounded to float32, some of different scores may be equal. ties: what
     ranks equal scores; in a row, of equal scores the larger number comes first.
     """
+    short = np.empty(SHORT, dtype=np.int64)
     for row in range(len(indptr) - 1):
         first, last = indptr[row], indptr[row + 1]
-        order = np.argsort(-scores[first:last], kind="mergesort")
+        order = short
+        if last - first > SHORT:
+            order = np.argsort(-scores[first:last], kind="mergesort")
+        else:
+            order_short(scores[first:last], short)
         for rank in range(1, last - first):
             above, here = first + order[rank - 1], first + order[rank]
             if scores[here] == scores[above] and ties[here] == ties[above]:
