@@ -50,7 +50,7 @@ USUAL_THRESHOLD = 0.5  # where nothing can be calibrated
 NO_CANDIDATES = 1.0  # no chance is above this
 CANDIDATE_RECALL = 4.0  # candidates are above the threshold of the highest expected F2: recall counts four times
 CANDIDATE_RECALL_ALIKE = 9.0  # of F3, where members are alike: many own a label then, and chances are low
-TIE = 0.02  # two methods are equal when what they explain differs by less than this part
+CLEARLY_MORE = 0.1  # another splitting method is taken where `discriminative` explains less by more than this part
 FAR_MORE = 0.8  # the baseline wins where every splitting method explains less than this part of what it explains
 MANY_OWNERS = 0.25  # members are alike: at least this share of the (sample, label) pairs looks owned, ...
 SMALL_GAIN = 0.15  # ... and choosing owners is expected to raise F1 by less than this; copies: 0.1, natural series: 0.3
@@ -360,7 +360,7 @@ def _pick(found: Comparison, calibrated: bool) -> tuple[str, str]:
     """(The method that `auto` takes, why)."""
     if not calibrated:
         return "baseline", "no scorer predicts the labels of held-out groups: nothing tells members apart"
-    winner, share, gain = _best_method(found.explained), found.owner_share, found.expected_gain
+    winner, share, gain = best_method(found.explained), found.owner_share, found.expected_gain
     if winner != "baseline" and share >= MANY_OWNERS and gain < SMALL_GAIN:
         looks = f"{share:.0%} of pairs look owned, choosing them would change F1 by {gain:+.1%}"
         return "baseline", f"members of groups are alike: {looks}"
@@ -371,9 +371,9 @@ def _pick(found: Comparison, calibrated: bool) -> tuple[str, str]:
     return winner, why
 
 
-def _best_method(explained: dict[str, float]) -> str:
+def best_method(explained: dict[str, float]) -> str:
     """The splitting method that explains most, or the baseline where it explains far more."""
     splitting = max((name for name in explained if name != "baseline"), key=lambda name: explained[name])
-    if explained["discriminative"] >= (1 - TIE) * explained[splitting]:
-        splitting = "discriminative"  # among equals the one that can give a label several owners
+    if explained["discriminative"] >= (1 - CLEARLY_MORE) * explained[splitting]:
+        splitting = "discriminative"  # it can give a label several owners, which what is explained does not reward
     return "baseline" if explained["baseline"] * FAR_MORE > max(explained[splitting], 0) else splitting

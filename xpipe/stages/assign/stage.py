@@ -241,7 +241,7 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="assign",
     section="assign",
-    version=11,
+    version=12,
     reads=("features", "membership", "group_labels", "label_embedding?", "labels?", "names?", "ids?"),
     writes=(ASSIGNED, CANDIDATES, OWNERS_FOLDER),
     provides=provides,
