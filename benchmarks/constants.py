@@ -4,8 +4,9 @@
                                    [--groups random:4,random:10] [--seeds 0] [--keep cells.jsonl]
 
 CONSTANT: `candidates` (how much recall counts beside precision when candidates are chosen, members of groups not
-alike), `candidates-alike` (the same where members are alike; groups should be kmeans or given), `rank`, `rounds`. Every
-value of the constant is tried on every dataset and grouping: owners by `impute`, one tree on them, P@1/3/5 on the test
+alike), `candidates-alike` (the same where members are alike; groups should be kmeans or given), `ridge-alike` (how much
+worse held-out groups may be predicted by a lower ridge; kmeans or given as well), `rank`, `rounds`. Every value of the
+constant is tried on every dataset and grouping: owners by `impute`, one tree on them, P@1/3/5 on the test
 rows, each as a share of the tree on true labels. For each dataset, the others choose the value with the highest mean.
 The table says which, and how much of P@k the left-out dataset loses by it beside its own best value; the same for the
 value that xpipe has. FOLDER and groups are those of `owners.py`. With --keep, cells that the file has are not measured
@@ -44,6 +45,7 @@ class Constant:
 CONSTANTS = {
     "candidates": Constant((1.0, 2.0, 4.0, 9.0), choice.CANDIDATE_RECALL, "CANDIDATE_RECALL"),
     "candidates-alike": Constant((1.0, 4.0, 9.0, 16.0), choice.CANDIDATE_RECALL_ALIKE, "CANDIDATE_RECALL_ALIKE"),
+    "ridge-alike": Constant((0.005, 0.01, 0.02), choice.NEARLY_AS_WELL, "NEARLY_AS_WELL"),
     "rank": Constant((256, 512, 1024), options.RANK),
     "rounds": Constant((5, 10, 20), options.ImputeOptions.rounds),
 }
