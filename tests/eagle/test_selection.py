@@ -59,19 +59,28 @@ def test_threshold_gives_the_highest_expected_f1():
 
 def test_climbing_finds_the_top():
     grid = (1.0, 3.0, 10.0, 30.0, 100.0)
-    best, seen = selection.climb(grid, 3, lambda x: Tried(x, -((np.log(x) - np.log(5.0)) ** 2)))
+    best, seen = selection.climb(grid, (3,), lambda x: Tried(x, -((np.log(x) - np.log(5.0)) ** 2)))
     assert best.point == 3.0
     assert set(seen) == set(grid)
     assert selection.top_of(seen, best.point) == pytest.approx(5.0, rel=0.01)  # between the points of the grid
-    best, seen = selection.climb(grid, 3, lambda x: Tried(x, x))
+    best, seen = selection.climb(grid, (3,), lambda x: Tried(x, x))
     assert (best.point, set(seen)) == (100.0, {30.0, 100.0})
     assert selection.top_of(seen, best.point) == 100.0
+
+
+def test_climbing_from_two_places_finds_the_higher_hill():
+    heights = (1.0, 2.0, 1.0, 0.0, 3.0, 4.0, 1.0)
+    for starts in ((1, 4), (4, 1)):
+        best, seen = selection.climb(tuple(range(7)), starts, lambda at: Tried(at, heights[int(at)]))
+        assert (best.point, set(seen)) == (5, {1, 4, 5, 6})
+    best, _ = selection.climb((0.0, 1.0), (1, 0), lambda at: Tried(at, 1.0))
+    assert best.point == 1.0  # of equal starts the first
 
 
 @given(st.lists(st.sampled_from([-np.inf, -2.0, -1.0, np.nan]), min_size=1, max_size=9), st.data())
 def test_climbing_keeps_the_attempt_it_names_and_equals_stay_near_the_start(values, data):
     start = data.draw(st.integers(0, len(values) - 1))
-    best, seen = selection.climb(tuple(range(len(values))), start, lambda at: Tried(at, values[int(at)]))
+    best, seen = selection.climb(tuple(range(len(values))), (start,), lambda at: Tried(at, values[int(at)]))
     np.testing.assert_equal(best.likelihood, values[int(best.point)])
     np.testing.assert_equal(seen, {at: values[int(at)] for at in seen})
     between = range(min(start, best.point), max(start, best.point))
@@ -88,7 +97,7 @@ def test_descending_stops_where_the_likelihood_is_no_longer_good_enough():
     def attempt(x: float) -> Tried:
         return Tried(x, -(0.2 + 0.01 * (np.log(x) - np.log(12.0)) ** 2))
 
-    _, seen = selection.climb(grid, 3, attempt)
+    _, seen = selection.climb(grid, (3,), attempt)
     for loss, exact in ((0.02, 12 * np.exp(-np.sqrt(0.4))), (0.5, 12 * np.exp(-np.sqrt(10)))):
         found, tried = selection.descend(grid, seen, loss, attempt)
         assert found == pytest.approx(exact, rel=0.15)
@@ -103,7 +112,7 @@ def test_descending_never_ends_far_below_the_best(values, data):
     def attempt(x: float) -> Tried:
         return Tried(x, float(np.interp(np.log2(x), np.arange(len(values)), values)))
 
-    _, seen = selection.climb(grid, data.draw(st.integers(0, len(values) - 1)), attempt)
+    _, seen = selection.climb(grid, (data.draw(st.integers(0, len(values) - 1)),), attempt)
     found, tried = selection.descend(grid, seen, 0.02, attempt)
     assert grid[0] <= found <= max(tried, key=lambda point: tried[point])
     assert attempt(found).likelihood >= max(seen.values()) * 1.03  # a line is not the curve: nearly good enough

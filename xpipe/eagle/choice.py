@@ -41,9 +41,9 @@ from xpipe.grouping.groups import likeness as likeness_of_members
 from xpipe.grouping.groups import spread_labels
 
 RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)  # in units of the rows' mean squared length
-START = 3  # the place in RIDGES where the search starts
-USUAL_RIDGE = RIDGES[START]
-NEARLY_AS_WELL = 0.02  # part of the loss that the ridge may cost where members are alike: a lower one has more detail
+STARTS = (3, 7)  # places in RIDGES where the search starts: rare labels can have a second hill at high ridges
+USUAL_RIDGE = RIDGES[STARTS[0]]
+NEARLY_AS_WELL = 0.01  # part of the loss that the ridge may cost where members are alike: a lower one has more detail
 SEARCH_LABELS = 100  # labels of the trial that ridges are compared by
 SEARCH_ROUNDS = 4  # rounds that ridges are compared after: more hardly change which one is best
 USUAL_THRESHOLD = 0.5  # where nothing can be calibrated
@@ -173,7 +173,7 @@ def _by_old_numbers(near: np.ndarray, old_numbers: np.ndarray, n_groups: int) ->
 def _nothing_to_choose_by(spectrum: Spectrum, has_labels: bool) -> Chosen:
     """The choice where rows have no length, or groups no labels."""
     why = "samples have no features" if has_labels else "no group has samples and labels"
-    choice = Choice("baseline", RIDGES[START], (), USUAL_THRESHOLD, 0, f"{why}: nothing tells members apart")
+    choice = Choice("baseline", USUAL_RIDGE, (), USUAL_THRESHOLD, 0, f"{why}: nothing tells members apart")
     return Chosen(choice, empty_whitener(len(spectrum.diagonal)))
 
 
@@ -246,7 +246,7 @@ def _lowest_candidate(best: Fit, judgement: Judgement, crowd: Crowd) -> float:
 
 def _without_trial(spectrum: Spectrum, options: ImputeOptions, most_members: int) -> Chosen:
     """The choice where no group can be held out: what is given, else the usual."""
-    ridge = RIDGES[START] if options.ridge is None else options.ridge
+    ridge = USUAL_RIDGE if options.ridge is None else options.ridge
     threshold = USUAL_THRESHOLD if options.threshold is None else options.threshold
     why = "too few groups to hold any out: nothing was chosen by the data"
     return Chosen(Choice("discriminative", ridge, (), threshold, most_members, why), whitener_of(spectrum, ridge))
@@ -266,8 +266,8 @@ def _best_ridge(
     def attempt(ridge: float) -> RidgeTrial:
         return _attempt(X, trial, whitener_of(spectrum, ridge, threads), rounds, ridge, threads)
 
-    grid, start = (RIDGES, START) if options.ridge is None else ((options.ridge,), 0)
-    best, seen = selection.climb(grid, start, attempt)
+    grid, starts = (RIDGES, STARTS) if options.ridge is None else ((options.ridge,), (0,))
+    best, seen = selection.climb(grid, starts, attempt)
     if len(grid) == 1:
         return best.ridge, best, seen
     if not alike:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.eagle.spectrum import Spectrum, rows_times
+from xpipe.eagle.spectrum import Spectrum, columns_of_features, rows_times
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.ground.seeding import permutation
 
@@ -53,10 +53,12 @@ def _centres(
     sums = np.zeros((Y1.shape[1], directions.shape[1]))
     for first in range(0, Y1.shape[0], ROWS_AT_ONCE):
         samples = np.arange(first, min(first + ROWS_AT_ONCE, Y1.shape[0]))
-        sums += Y1[samples].T @ rows_times(take_rows(samples), directions, threads).astype(np.float64)
+        sums += Y1[samples].T @ rows_times(
+            columns_of_features(take_rows(samples), spectrum.features), directions, threads
+        ).astype(np.float64)
     sizes = np.asarray(Y1.getnnz(axis=0))[:, None]
     with one_thread_each():
-        of_mean = spectrum.mean.astype(np.float64) @ directions
+        of_mean = spectrum.mean[spectrum.features].astype(np.float64) @ directions
     centres = sums / np.maximum(sizes, 1) - of_mean
     lengths = np.sqrt((centres**2).sum(axis=1, keepdims=True))
     directed: np.ndarray = (centres / np.maximum(lengths, 1e-300)).astype(np.float32)

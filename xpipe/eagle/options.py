@@ -22,7 +22,7 @@ EXACT = 1024  # up to this many features, every direction is kept
 RANK = 512  # for more features; a higher rank raises F1 by less than 0.01 (45,000 x 5,000, groups of ten) at more cost
 RANK_ALIKE = 1024  # where members of groups are alike: what distinguishes them lies in weaker directions
 ALIKE = 0.1  # mean correlation of two members above which they are alike; k-means groups have 0.3 to 0.5, random ones 0
-MOST_DIRECTIONS = 1 << 26  # most entries of all directions (256 MiB): very wide data gets fewer directions
+MOST_FEATURES = 1 << 13  # that directions lie in: those with the most variance; rarer ones only have their own variance
 
 
 @dataclass(frozen=True)
@@ -113,14 +113,4 @@ def usual_rank(n_features: int, likeness: float = 0.0) -> int:
     """How many leading directions are kept. likeness: the mean correlation of two members of a group."""
     if n_features <= EXACT:
         return n_features
-    return min(RANK_ALIKE if likeness > ALIKE else RANK, _rank_in_memory(n_features))
-
-
-def largest_rank(n_features: int) -> int:
-    """The most leading directions that are kept for so many features, however alike members are."""
-    return min(RANK_ALIKE, _rank_in_memory(n_features))
-
-
-def _rank_in_memory(n_features: int) -> int:
-    """How many directions MOST_DIRECTIONS has room for; 16 always fit."""
-    return max(16, MOST_DIRECTIONS // max(n_features, 1))
+    return RANK_ALIKE if likeness > ALIKE else RANK

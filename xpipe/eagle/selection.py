@@ -81,14 +81,23 @@ class Attempt(Protocol):
 Made = TypeVar("Made", bound=Attempt)
 
 
-def climb(grid: tuple[float, ...], start: int, attempt: Callable[[float], Made]) -> tuple[Made, dict[float, float]]:
-    """(the best attempt on a grid, the likelihood of every attempt), by walking uphill from place `start`.
+def climb(
+    grid: tuple[float, ...], starts: tuple[int, ...], attempt: Callable[[float], Made]
+) -> tuple[Made, dict[float, float]]:
+    """(the best attempt on a grid, the likelihood of every attempt), by walking uphill from the best place of `starts`.
 
-    A new attempt replaces the best one only where it is better, so among equals the one nearest to the start is kept.
+    Several starts find the higher one of two hills. A new attempt replaces the best one only where it is better, so
+    among equals the first start, and then the one nearest to it, is kept.
     At most two attempts are in memory at a time, provided that the caller keeps none.
     """
-    best, at = attempt(grid[start]), start
-    seen = {grid[start]: best.likelihood}
+    best, at = attempt(grid[starts[0]]), starts[0]
+    seen = {grid[at]: best.likelihood}
+    for start in starts[1:]:
+        following = attempt(grid[start])
+        seen[grid[start]] = following.likelihood
+        if following.likelihood > best.likelihood:
+            best, at = following, start
+        del following
     for direction in (1, -1):
         while 0 <= at + direction < len(grid) and grid[at + direction] not in seen:
             following = attempt(grid[at + direction])

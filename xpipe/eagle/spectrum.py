@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle import _whitening_numba as kernels
-from xpipe.eagle.options import usual_rank
+from xpipe.eagle.options import MOST_FEATURES, usual_rank
 from xpipe.eagle.problem import with_unsigned_columns
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.ground.seeding import bit_generator, permutation
@@ -22,7 +22,6 @@ from xpipe.ground.sparse import to_matrix, to_triple
 OVERSAMPLING = 32  # directions beyond the rank that the iteration carries
 SWEEPS = 2  # of subspace iteration; the residual diagonal makes up for directions that are not quite the leading ones
 SWEEPS_ALIKE = 3  # where members of groups are alike: ridges are low, and weak directions count
-DENSE_GRAM = 8192  # up to this many features, the matrix of their products is formed
 MOST_ROWS = 100_000  # rows that the directions are learned from; more would change them very little
 BLOCK = 1 << 14  # features per block of a tall product
 GRAM_FEATURES = 64  # rows of X^T X that are added up together: they stay in cache while all rows of X pass
@@ -33,9 +32,13 @@ NO_LENGTH = 1e-12  # where the largest value is about 1, rows of a smaller mean 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Leading eigenvectors and eigenvalues of (X - m)^T (X - m), where every row of m is the mean row; float32."""
+    """Leading eigenvectors and eigenvalues of (X - m)^T (X - m), where every row of m is the mean row; float32.
 
-    vectors: np.ndarray  # n_features x rank
+    Where there are many features, X has only those with the most variance. diagonal, mean: of all features.
+    """
+
+    features: np.ndarray  # numbers of the features of X, ascending
+    vectors: np.ndarray  # these features x rank
     values: np.ndarray  # rank
     diagonal: np.ndarray  # of (X - m)^T (X - m), n_features
     mean: np.ndarray  # the mean row, n_features
@@ -77,36 +80,50 @@ def leading_directions(
     There are no directions where the rows have no length.
     """
     n_features = X.shape[1]
-    rank = min(rank or usual_rank(n_features), n_features)
+    rank = min(rank or usual_rank(n_features), n_features, MOST_FEATURES)
     n_rows = n_rows or X.shape[0]
     share = np.float32(n_rows / max(X.shape[0], 1))
     squares = np.asarray(X.multiply(X).sum(axis=0), dtype=np.float64).ravel()
     mean_square = float(squares.sum() / max(X.shape[0], 1))
     mean = (np.asarray(X.sum(axis=0), dtype=np.float64).ravel() / max(X.shape[0], 1)).astype(np.float32)
     diagonal = np.maximum(squares - X.shape[0] * mean.astype(np.float64) ** 2, 0).astype(np.float32) * share
+    features = _most_variance(diagonal)
     if mean_square < NO_LENGTH:
-        return Spectrum(np.zeros((n_features, 0), np.float32), np.zeros(0, np.float32), diagonal, mean, n_rows, 0.0)
+        nothing = np.zeros((len(features), 0), np.float32)
+        return Spectrum(features, nothing, np.zeros(0, np.float32), diagonal, mean, n_rows, 0.0)
+    X, of_mean = columns_of_features(X, features), mean[features]
     with one_thread_each():
-        gram = _gram(X, mean, threads) if n_features <= DENSE_GRAM else None
-        if rank == n_features and gram is not None:
+        gram = _gram(X, of_mean, threads)
+        if rank == n_features:
             values, vectors = np.linalg.eigh(gram)
             vectors, values = vectors[:, ::-1].astype(np.float32), values[::-1]
         else:
-            vectors, values = _subspace_iteration(X, mean, gram, rank, seed, threads, sweeps)
-    return Spectrum(vectors, np.maximum(values, 0).astype(np.float32) * share, diagonal, mean, n_rows, mean_square)
+            vectors, values = _subspace_iteration(gram, rank, seed, threads, sweeps)
+    values = np.maximum(values, 0).astype(np.float32) * share
+    return Spectrum(features, vectors, values, diagonal, mean, n_rows, mean_square)
+
+
+def columns_of_features(X: sp.csr_matrix, features: np.ndarray) -> sp.csr_matrix:
+    """The columns of these features, ascending."""
+    return X if len(features) == X.shape[1] else sp.csr_matrix(X[:, features])
+
+
+def _most_variance(diagonal: np.ndarray) -> np.ndarray:
+    """The numbers of the MOST_FEATURES features with the most variance, ascending; of equal ones, the first."""
+    return np.sort(np.argsort(-diagonal, kind="stable")[:MOST_FEATURES])
 
 
 def _subspace_iteration(
-    X: sp.csr_matrix, mean: np.ndarray, gram: np.ndarray | None, rank: int, seed: int, threads: int, sweeps: int
+    gram: np.ndarray, rank: int, seed: int, threads: int, sweeps: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(vectors, values) of the leading directions of rows about their mean, from a random start."""
-    n_features = X.shape[1]
+    """(vectors, values) of the leading directions of a symmetric matrix, from a random start."""
+    n_features = len(gram)
     width = min(rank + OVERSAMPLING, n_features)
     raw = bit_generator(seed, "whitening").random_raw(-(-n_features * width // 8)).view(np.uint8)
     basis = (raw[: n_features * width].astype(np.float32) - np.float32(127.5)).reshape(n_features, width)
     for _ in range(sweeps):
-        basis = _orthonormal(_times_gram(X, mean, gram, basis, threads), threads)
-    image = _times_gram(X, mean, gram, basis, threads)
+        basis = _orthonormal(_times(gram, basis, threads), threads)
+    image = _times(gram, basis, threads)
     values, small = np.linalg.eigh(products(basis, image, threads))
     chosen = np.argsort(-values, kind="stable")[:rank]
     del image
@@ -149,20 +166,11 @@ def _orthonormal(tall: np.ndarray, threads: int) -> np.ndarray:
     return found
 
 
-def _times_gram(
-    X: sp.csr_matrix, mean: np.ndarray, gram: np.ndarray | None, basis: np.ndarray, threads: int
-) -> np.ndarray:
-    """(X - m)^T (X - m) basis. gram: the matrix where it is formed, else None."""
-    if gram is not None:
-        blocks = [slice(first, first + GRAM_BLOCK) for first in range(0, len(gram), GRAM_BLOCK)]
-        with ThreadPoolExecutor(threads) as pool:
-            return np.concatenate(list(pool.map(lambda block: gram[block] @ basis, blocks)))
-    basis = np.ascontiguousarray(basis, dtype=np.float32)
-    found = rows_times(sp.csr_matrix(X.T), rows_times(X, basis, threads), threads)
-    of_mean = np.float32(X.shape[0]) * products(mean[:, None], basis)[0].astype(np.float32)
-    for first in range(0, len(found), BLOCK):
-        found[first : first + BLOCK] -= mean[first : first + BLOCK, None] * of_mean
-    return found
+def _times(gram: np.ndarray, basis: np.ndarray, threads: int) -> np.ndarray:
+    """gram @ basis, some rows at a time."""
+    blocks = [slice(first, first + GRAM_BLOCK) for first in range(0, len(gram), GRAM_BLOCK)]
+    with ThreadPoolExecutor(threads) as pool:
+        return np.concatenate(list(pool.map(lambda block: gram[block] @ basis, blocks)))
 
 
 def rows_times(X: sp.csr_matrix, directions: np.ndarray, threads: int) -> np.ndarray:

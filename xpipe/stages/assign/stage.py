@@ -10,7 +10,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-from xpipe.eagle.options import CHOOSING, largest_rank
+from xpipe.eagle.options import CHOOSING, MOST_FEATURES, RANK_ALIKE
 from xpipe.engine.context import Context, Counts
 from xpipe.engine.manifest import Artifact
 from xpipe.engine.messages import FileEntry, Finished, Unit
@@ -50,7 +50,8 @@ def estimate(params: AssignParams, inputs: dict[str, Artifact]) -> Estimate:
     n_rows, entries, n_features = rows_of(features, "train"), entries_of(features, "train"), features.about["n_columns"]
     needed = {"baseline": 4 * entries}.get(params.method, 24 * entries)
     # every method has a trial, which tells how far to trust it
-    needed = max(needed, 16 * entries + 4 * largest_rank(n_features) * (n_rows + 4 * n_features))
+    leading = min(n_features, MOST_FEATURES)
+    needed = max(needed, 16 * entries + 4 * RANK_ALIKE * (n_rows + 4 * leading) + 4 * leading**2)
     return Estimate(n_rows, 250 * 2**20 + needed)
 
 
@@ -241,7 +242,7 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="assign",
     section="assign",
-    version=12,
+    version=13,
     reads=("features", "membership", "group_labels", "label_embedding?", "labels?", "names?", "ids?"),
     writes=(ASSIGNED, CANDIDATES, OWNERS_FOLDER),
     provides=provides,

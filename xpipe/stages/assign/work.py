@@ -31,7 +31,7 @@ from xpipe.stages.label_chunks import MEAN, LabelChunk, groups_of, rows_of_sampl
 from xpipe.stages.matrices import MatrixRef, load_group_matrix, load_matrix, open_matrix, write_matrix_part
 
 EMPTY = Triple(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
-WHITENER = tuple(f"whitener/{name}.npy" for name in ("scale", "directions", "of_mean", "width"))
+WHITENER = tuple(f"whitener/{name}.npy" for name in ("scale", "features", "directions", "of_mean", "width"))
 NEAR = "near/groups.npy"
 
 
@@ -58,7 +58,7 @@ def choose_method(folder: str, unit: Unit, shared: Assignment) -> Finished[Choic
     choice, whitener = decision.choice, decision.whitener
     assert choice is not None  # only methods that choose come here
     assert whitener is not None
-    kept = (whitener.scale, whitener.directions, whitener.of_mean, np.array([whitener.width]))
+    kept = (whitener.scale, whitener.features, whitener.directions, whitener.of_mean, np.array([whitener.width]))
     written = [write_array(folder, path, array) for path, array in zip(WHITENER, kept, strict=True)]
     if decision.near is not None:
         written.append(write_array(folder, NEAR, decision.near))
@@ -101,8 +101,8 @@ def _decision(folder: str, shared: Settled) -> plan.Decision:
     """What was decided, with the arrays that the deciding task wrote."""
     whitener = near = None
     if shared.method == "discriminative":
-        scale, directions, of_mean, width = (read_array(folder, path) for path in WHITENER)
-        whitener = Whitener(scale, directions, of_mean, float(width[0]))
+        scale, features, directions, of_mean, width = (read_array(folder, path) for path in WHITENER)
+        whitener = Whitener(scale, features, directions, of_mean, float(width[0]))
         near = read_array(folder, NEAR) if NEAR in shared.arrays else None
     return plan.Decision(shared.assignment.options, shared.method, shared.choice, whitener, near)
 
