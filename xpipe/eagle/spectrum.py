@@ -23,7 +23,6 @@ OVERSAMPLING = 32  # directions beyond the rank that the iteration carries
 SWEEPS = 2  # of subspace iteration; the residual diagonal makes up for directions that are not quite the leading ones
 SWEEPS_ALIKE = 3  # where members of groups are alike: ridges are low, and weak directions count
 MOST_ROWS = 100_000  # rows that the directions are learned from; more would change them very little
-BLOCK = 1 << 14  # features per block of a tall product
 GRAM_FEATURES = 64  # rows of X^T X that are added up together: they stay in cache while all rows of X pass
 GRAM_BLOCK = 256  # rows of X^T X per product; fixed, so that the number of threads changes no byte
 PRODUCT_BLOCK = 128  # columns per product; fixed as well
@@ -144,17 +143,16 @@ def _gram(X: sp.csr_matrix, mean: np.ndarray, threads: int) -> np.ndarray:
 
 
 def products(left: np.ndarray, right: np.ndarray, threads: int = 1) -> np.ndarray:
-    """left^T right in float64, some rows and columns at a time: copies of tall matrices would take too much memory."""
-    total = np.zeros((left.shape[1], right.shape[1]))
-    for first in range(0, len(left), BLOCK):
-        some, others = left[first : first + BLOCK].astype(np.float64).T, right[first : first + BLOCK]
+    """left^T right in float64, some columns at a time."""
+    total = np.empty((left.shape[1], right.shape[1]))
+    turned = left.astype(np.float64).T
 
-        def add(start: int, some: np.ndarray = some, others: np.ndarray = others) -> None:
-            inside = slice(start, start + PRODUCT_BLOCK)
-            total[:, inside] += some @ others[:, inside].astype(np.float64)
+    def multiply(start: int) -> None:
+        inside = slice(start, start + PRODUCT_BLOCK)
+        total[:, inside] = turned @ right[:, inside].astype(np.float64)
 
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(add, range(0, right.shape[1], PRODUCT_BLOCK)))
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(multiply, range(0, right.shape[1], PRODUCT_BLOCK)))
     return total
 
 

@@ -7,7 +7,8 @@ adds the product of two rows to the score:
     k(x, x') = (x - m)^T A^-1 (x' - m) + 1 / n
 
 A is approximated by U S U^T + D: U and S are leading eigenvectors and eigenvalues of (X - m)^T (X - m), D is the rest
-of its diagonal plus the ridge. At full rank this is exact. U is zero outside the features with the most variance. Then
+of its diagonal plus the ridge. U is zero outside the features with the most variance.
+At full rank this is exact, if these are all features. Then
 
     x^T A^-1 x' = <x~, x~'> - <p, p'>    x~ = D^-1/2 x, as sparse as x;  p = x^T D^-1 U C^1/2, dense, of length rank
 
@@ -26,7 +27,7 @@ import scipy.sparse as sp
 
 from xpipe.eagle import _whitening_numba as kernels
 from xpipe.eagle._whitened_numba import Whitened
-from xpipe.eagle.spectrum import BLOCK, Spectrum, columns_of_features, products, rows_times
+from xpipe.eagle.spectrum import Spectrum, columns_of_features, products, rows_times
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.ground.sparse import Triple, to_triple
 
@@ -52,29 +53,18 @@ def whitener_of(spectrum: Spectrum, ridge: float, threads: int = 1) -> Whitener:
     vectors, values, features = spectrum.vectors, spectrum.values, spectrum.features
     kept = values > 1e-6 * max(float(values[0]), 1e-30) if len(values) else np.zeros(0, dtype=bool)
     ridge = min(max(ridge, LEAST_RIDGE), MOST_RIDGE)
-    directions = np.empty((len(features), int(kept.sum())), dtype=np.float32)
-    blocks = [slice(first, first + BLOCK) for first in range(0, len(directions), BLOCK)]
     with one_thread_each():
         explained = np.zeros(len(spectrum.diagonal), dtype=np.float32)
         explained[features] = (vectors**2) @ values
         diagonal = ridge * spectrum.mean_square + np.maximum(spectrum.diagonal - explained, 0).astype(np.float64)
         of_features = diagonal[features]
-        inner = np.diag(1.0 / values[kept].astype(np.float64))
-        for block in blocks:
-            rows = vectors[block][:, kept].astype(np.float64)
-            inner += products(rows, rows / of_features[block, None], threads)
+        rows = vectors[:, kept].astype(np.float64)
+        inner = np.diag(1.0 / values[kept].astype(np.float64)) + products(rows, rows / of_features[:, None], threads)
         root = np.linalg.inv(np.linalg.cholesky(inner)).T  # a root of the inverse, which may itself round to indefinite
-        for block in blocks:
-            directions[block] = ((vectors[block][:, kept] / of_features[block, None]).astype(np.float32)) @ root.astype(
-                np.float32
-            )
+        directions = (vectors[:, kept] / of_features[:, None]).astype(np.float32) @ root.astype(np.float32)
         mean = spectrum.mean.astype(np.float64)
         of_mean = mean / diagonal
-        along = np.zeros(directions.shape[1])
-        for block in blocks:
-            along += mean[features[block]] @ directions[block]
-        for block in blocks:
-            of_mean[features[block]] -= directions[block] @ along
+        of_mean[features] -= directions @ (mean[features] @ directions)
         width = math.sqrt(max(float(mean @ of_mean), 0.0) + 1.0 / max(spectrum.n_rows, 1))
     scale, of_mean = 1.0 / np.sqrt(diagonal), of_mean / width
     return Whitener(scale.astype(np.float32), features, directions, of_mean.astype(np.float32), width)
