@@ -1,7 +1,8 @@
 """What are labels worth that were known for groups only? Datasets x groupings x methods x seeds, in one table.
 
     python benchmarks/owners.py FOLDER [FOLDER ...] [--groups random:4,random:10,given,kmeans:8,kmeans:10]
-                                [--seeds 0,1,2] [--keep cells.jsonl] [--markdown] [--no-trees]
+                                [--seeds 0,1,2] [--methods auto,oracle,...] [--keep cells.jsonl] [--markdown]
+                                [--no-trees]
 
 Per dataset, grouping, method and seed: F1 of the owners that `impute` finds against the true labels, and P@1/3/5 of one
 tree that is trained on them, on the test rows. Beside them the oracle: a tree on the true labels. The gap closed is how
@@ -9,7 +10,8 @@ far P@5 is on the way from the baseline to the oracle. FOLDER: any that `xpipe r
 without one, the generated stand-in of EURLex-4K. Groups are `random:SIZE`, `kmeans:DEPTH`, `given` (the file
 train_groups.txt of the folder; folders without it are left out) and `copies:SIZE` (each row so many times, every copy
 without a random fifth of its words: groups whose members really share all their labels). Rows have length 1, as in a
-pipeline. With --keep, cells that the file has are not measured again: the same command goes on where it stopped.
+pipeline. With --keep, cells that the file has are not measured again: the same command goes on where it stopped. Cells
+of `discriminative` and `auto` carry the version of stage assign, and are measured again where it has changed.
 """
 
 from __future__ import annotations
@@ -23,15 +25,20 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle.options import Method
 
+if TYPE_CHECKING:
+    from xpipe.eagle.imputation import Imputed
+
 METHODS: tuple[Method, ...] = ("baseline", "eagle0", "eagle", "centred", "discriminative")
 GROUPS = "random:4,random:10,given,kmeans:8,kmeans:10"
+COLUMNS = ("oracle", *METHODS, "auto")  # of cells
+VERSIONED = ("discriminative", "auto")  # the other methods are to stay as they are
 KS = (1, 3, 5)
 LOST = 0.2  # share of its words that a copy goes without
 MARGINS = {"f1": 0.01, "p1": 0.5}  # how far `auto` may be below the best method
@@ -50,10 +57,15 @@ class Cell:
     seconds: float  # of impute; of a method that auto took: with all that auto tried
     taken: str  # the method that auto took
     why: dict[str, Any] = field(default_factory=dict)  # the figures behind the choice of auto
+    version: int = 0  # of stage assign, for methods that change with it
 
     @property
     def row(self) -> tuple[str, str]:
         return self.data, self.groups
+
+    @property
+    def name(self) -> tuple[str, str, int, str]:
+        return self.data, self.groups, self.seed, self.method
 
 
 class Problem(NamedTuple):
@@ -141,26 +153,40 @@ def precisions(problem: Problem, labels: sp.csr_matrix, scores: sp.csr_matrix | 
     return tuple(round(100 * float(found[k - 1]), 2) for k in KS)
 
 
-def measure(problem: Problem, name: tuple[str, str, int], *, trees: bool) -> Iterator[Cell]:
-    """The cells of one grouping. `auto` is the method that it takes: it has no owners of its own."""
+def measure(problem: Problem, name: tuple[str, str, int], wanted: set[str], *, trees: bool) -> Iterator[Cell]:
+    """The wanted cells of one grouping. `auto` is the method that it takes: it has no owners of its own."""
     from xpipe.eagle import impute
 
-    trees = trees and problem.X_test is not None
-    if trees:
-        yield Cell(*name, "oracle", 1.0, precisions(problem, problem.Y, None), 0.0, "")
-    start = time.perf_counter()
-    chosen = impute(problem.X, problem.Y1, problem.Y2, method="auto", seed=name[2])
-    seconds_of_auto = round(time.perf_counter() - start, 2)
-    taken = chosen.trace["method"]
-    for method in METHODS:
+    def worth(found: Imputed) -> tuple[float, ...]:
+        soft = found.soft_labels if found.trace["method"] == "discriminative" else None
+        return precisions(problem, found.labels if soft is None else soft, soft) if trees else ()
+
+    def timed(method: Method) -> tuple[Imputed, float]:
         start = time.perf_counter()
-        found = chosen if method == taken else impute(problem.X, problem.Y1, problem.Y2, method=method, seed=name[2])
-        seconds = seconds_of_auto if method == taken else round(time.perf_counter() - start, 2)
-        soft = found.soft_labels if method == "discriminative" else None
-        worth = precisions(problem, found.labels if soft is None else soft, soft) if trees else ()
-        yield Cell(*name, method, round(f1(found.labels, problem.Y), 5), worth, seconds, "")
-    tried = chosen.trace["choice"]["tried"]
-    yield Cell(*name, "auto", round(f1(chosen.labels, problem.Y), 5), (), seconds_of_auto, taken, tried)
+        found = impute(problem.X, problem.Y1, problem.Y2, method=method, seed=name[2])
+        return found, round(time.perf_counter() - start, 2)
+
+    trees = trees and problem.X_test is not None
+    if trees and "oracle" in wanted:
+        yield Cell(*name, "oracle", 1.0, precisions(problem, problem.Y, None), 0.0, "")
+    chosen, seconds_of_auto, taken = None, 0.0, ""
+    if wanted & set(VERSIONED):
+        chosen, seconds_of_auto = timed("auto")
+        taken = chosen.trace["method"]
+    for method in (method for method in METHODS if method in wanted):
+        found, seconds = (chosen, seconds_of_auto) if chosen is not None and method == taken else timed(method)
+        version = version_of(method)
+        yield Cell(*name, method, round(f1(found.labels, problem.Y), 5), worth(found), seconds, "", version=version)
+    if chosen is not None and "auto" in wanted:
+        tried, quality = chosen.trace["choice"]["tried"], round(f1(chosen.labels, problem.Y), 5)
+        yield Cell(*name, "auto", quality, (), seconds_of_auto, taken, tried, version_of("auto"))
+
+
+def version_of(method: str) -> int:
+    """The version of stage assign, for methods that change with it."""
+    from xpipe.stages.assign.stage import STAGE
+
+    return STAGE.version if method in VERSIONED else 0
 
 
 def kept_cells(path: Path | None) -> list[Cell]:
@@ -172,22 +198,22 @@ def kept_cells(path: Path | None) -> list[Cell]:
 
 def all_cells(options: argparse.Namespace, folders: list[str]) -> list[Cell]:
     """Measure what is not kept, seed after seed, and keep it at once."""
-    cells = kept_cells(options.keep)
-    finished = {(cell.data, cell.groups, cell.seed) for cell in cells if cell.method == "auto"}
-    cells = [cell for cell in cells if (cell.data, cell.groups, cell.seed) in finished]
+    cells = {cell.name: cell for cell in kept_cells(options.keep) if cell.version == version_of(cell.method)}
     for seed in map(int, options.seeds.split(",")):
         for folder in folders:
             for groups in options.groups.split(","):
                 name = (Path(folder).name if options.folders else "SYNTHETIC eurlex-4k", groups, seed)
-                if name in finished or (problem := make_problem(folder, groups, seed)) is None:
+                wanted = {method for method in options.methods.split(",") if (*name, method) not in cells}
+                if not wanted or (problem := make_problem(folder, groups, seed)) is None:
                     continue
-                for cell in measure(problem, name, trees=options.trees):
-                    cells.append(cell)
+                for cell in measure(problem, name, wanted, trees=options.trees):
+                    cells[cell.name] = cell
                     print(json.dumps(asdict(cell)), file=sys.stderr, flush=True)
                     if options.keep is not None:
                         with options.keep.open("a") as stream:
                             print(json.dumps(asdict(cell)), file=stream)
-    return cells
+    shown = options.groups.split(","), {Path(folder).name for folder in options.folders}
+    return [cell for cell in cells.values() if cell.groups in shown[0] and (cell.data in shown[1] or not shown[1])]
 
 
 def spoken(values: list[float], digits: int) -> str:
@@ -215,7 +241,7 @@ def columns_of(cells: list[Cell], row: tuple[str, str], method: str) -> list[str
 def losses_of_auto(cells: list[Cell], row: tuple[str, str]) -> tuple[str, dict[str, float]]:
     """(what auto took, per seed; how far it is below the best method, mean over seeds, by figure)."""
     mine = {(cell.seed, cell.method): cell for cell in cells if cell.row == row}
-    seeds = sorted({seed for seed, method in mine if method == "auto"})
+    seeds = sorted({seed for seed, _ in mine if all((seed, method) in mine for method in (*METHODS, "auto"))})
     lost: dict[str, list[float]] = {"f1": [], "p1": []}
     for seed in seeds:
         taken = mine[seed, mine[seed, "auto"].taken]
@@ -232,6 +258,8 @@ def table_rows(cells: list[Cell]) -> Iterator[list[str]]:
         for method in methods:
             yield [*row, method, *columns_of(cells, row, method)]
         took, lost = losses_of_auto(cells, row)
+        if not lost:
+            continue
         within = all(value <= MARGINS[name] for name, value in lost.items())
         spoken_losses = f"F1 -{lost['f1']:.3f}" + (f", P@1 -{lost['p1']:.1f}" if "p1" in lost else "")
         yield [*row, f"auto: {took}", spoken_losses, "", "", "", "within" if within else "**below**"]
@@ -254,7 +282,9 @@ def print_markdown(cells: list[Cell]) -> None:
     for row, n_seeds in seeds.items():
         found = [columns_of(cells, row, method)[0] for method in METHODS]
         took, lost = losses_of_auto(cells, row)
-        below = f"F1 {lost['f1']:.3f}" + (f", P@1 {lost['p1']:.1f}" if "p1" in lost else "")
+        below = ", ".join(
+            f"{'F1' if name == 'f1' else 'P@1'} {value:.{3 if name == 'f1' else 1}f}" for name, value in lost.items()
+        )
         print(f"| {row[0]} | {row[1]} | {n_seeds} | " + " | ".join(found) + f" | {took} | {below} |")
     methods = ("oracle", *METHODS)
     print("\n| P@1 / P@3 / P@5 | groups | " + " | ".join(methods) + " | gap closed, % |\n" + "|---" * 9 + "|")
@@ -269,6 +299,7 @@ def main() -> int:
     parser.add_argument("folders", nargs="*", metavar="FOLDER")
     parser.add_argument("--groups", default=GROUPS)
     parser.add_argument("--seeds", default="0")
+    parser.add_argument("--methods", default=",".join(COLUMNS), help="columns to measure; those kept are shown as well")
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--no-trees", dest="trees", action="store_false")

@@ -8,13 +8,13 @@ import scipy.sparse as sp
 
 from tests.eagle.samples import overlapping_alike, planted
 from xpipe.eagle import near_groups
-from xpipe.eagle.numbering import with_samples
+from xpipe.eagle.numbering import with_groups_in_order
 from xpipe.eagle.spectrum import leading_directions
 
 
 def problem():
     X, Y = planted(n_samples=600)
-    Y1, Y2 = with_samples(*overlapping_alike(X, Y, 6))
+    Y1, Y2, _ = with_groups_in_order(*overlapping_alike(X, Y, 6))
     return X, Y1, Y2, leading_directions(X, 80)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.eagle.invariants import groups_differ
 from tests.eagle.strategies import problems
-from xpipe.eagle.numbering import renumbered, with_samples
+from xpipe.eagle.numbering import renumbered, with_groups_in_order
 from xpipe.eagle.problem import as_ones
 
 
@@ -38,5 +38,8 @@ def test_only_groups_without_samples_and_labels_without_groups_go(problem):
     assert kept.nnz == Y1.nnz
     assert kept_labels.nnz == Y2[filled].nnz
     assert sorted(map(tuple, kept.toarray().T)) == sorted(map(tuple, Y1[:, filled].toarray().T))
-    smaller = with_samples(Y1, Y2)
-    assert same(smaller, (Y1[:, filled], Y2[filled]))
+    *smaller, old = with_groups_in_order(Y1, Y2)
+    assert same(smaller, (Y1[:, old], Y2[old]))
+    assert sorted(old) == np.flatnonzero(filled).tolist()
+    members = [np.flatnonzero(column).tolist() for column in smaller[0].toarray().T]
+    assert members == sorted(members)

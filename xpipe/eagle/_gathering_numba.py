@@ -65,19 +65,21 @@ def copy_to_block(rows, source_columns, source_values, local_of, counts, e):
     local_of[feature], unless `local_of` is empty.
     """
     first, last, block_columns, block_values, _, _ = rows
-    q = 0
+    start = 0
     for i in range(len(first)):
         if i + AHEAD < len(first):
             prefetch_row(source_columns, source_values, first[i + AHEAD], last[i + AHEAD])
-        start = q
         weight = np.float64(counts[i])
-        for p in range(first[i], last[i]):
-            column = local_of[source_columns[p]] if len(local_of) > 0 else source_columns[p]
-            block_columns[q] = column
-            block_values[q] = source_values[p]
-            e[column] += weight * source_values[p]
-            q += 1
-        first[i], last[i] = start, q
+        n_entries = last[i] - first[i]
+        old_columns, values = source_columns[first[i] : last[i]], source_values[first[i] : last[i]]
+        new_columns, new_values = block_columns[start : start + n_entries], block_values[start : start + n_entries]
+        for p in range(len(old_columns)):
+            column = local_of[old_columns[p]] if len(local_of) > 0 else old_columns[p]
+            new_columns[p] = column
+            new_values[p] = values[p]
+            e[column] += weight * values[p]
+        first[i], last[i] = start, start + n_entries
+        start += n_entries
 
 
 @jit

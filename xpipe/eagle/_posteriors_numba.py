@@ -41,31 +41,20 @@ class Calibration(NamedTuple):
 
 
 @jit
-def noisy_or(groups, moving, scores, owned):
-    """owned[i] = chance that sample i owns the label, given that some member of its group does.
+def noisy_or(scores, chances):
+    """chances[i] = chance that member i of a group owns the label, given that some member does; the largest change.
 
-    scores are taken for independent chances. moving: the groups that count. A sample of several of them takes its
-    largest posterior; samples of other groups only keep theirs.
+    scores are taken for independent chances.
     """
-    stop = 0
-    for number in range(len(groups.numbers)):
-        start, stop = stop, groups.ends[number]
-        if moving[number]:
-            for place in range(start, stop):
-                owned[groups.members[place]] = 0
-    stop = 0
-    for number in range(len(groups.numbers)):
-        start, stop = stop, groups.ends[number]
-        if not moving[number]:
-            continue
-        log_none = 0.0
-        for place in range(start, stop):
-            chance = min(max(scores[place], FLOOR), CEILING)
-            log_none += np.log1p(-chance)
-        some = -np.expm1(log_none)
-        for place in range(start, stop):
-            chance = min(max(scores[place], FLOOR), CEILING)
-            owned[groups.members[place]] = max(owned[groups.members[place]], np.float32(chance / some))
+    log_none, change = 0.0, np.float32(0)
+    for place in range(len(scores)):
+        log_none += np.log1p(-min(max(scores[place], FLOOR), CEILING))
+    some = -np.expm1(log_none)
+    for place in range(len(scores)):
+        chance = np.float32(min(max(scores[place], FLOOR), CEILING) / some)
+        change = max(change, abs(chance - chances[place]))
+        chances[place] = chance
+    return change
 
 
 @jit

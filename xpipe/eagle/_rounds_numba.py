@@ -15,9 +15,10 @@ from xpipe.eagle._posteriors_numba import log_sums_of, noisy_or
 from xpipe.eagle._rows_numba import Lists
 from xpipe.eagle._whitened_numba import (
     add_coordinates,
+    add_row,
     add_rows,
+    add_to,
     clear_rows,
-    copy_rows,
     multiply_leading,
     multiply_row,
     score_rows,
@@ -46,21 +47,13 @@ class LabelGroups(NamedTuple):
     """The groups of one label.
 
     The members of group i end at ends[i], where those of the next group begin. `members` are places among the samples
-    of the label.
+    of the label. same: where `members` has the same sample next, in a circle; its own place for samples of one group.
     """
 
     numbers: np.ndarray  # int32
     ends: np.ndarray  # int64
     members: np.ndarray  # int64
-
-
-class OwnRows(NamedTuple):
-    """The sparse rows of one label: places or numbers of the rows, and where their entries lie."""
-
-    numbers: np.ndarray  # int32
-    indptr: np.ndarray
-    indices: np.ndarray
-    values: np.ndarray
+    same: np.ndarray  # int64
 
 
 class Schedule(NamedTuple):
@@ -86,15 +79,12 @@ class Cells(NamedTuple):
 class RoundSpace(NamedTuple):
     """Work space of one thread.
 
-    position: int32 [n_samples]. dense [n_features], leading [rank]: float32, zero on entry and on exit. own_indices,
-    own_values: room for the entries of the rows of a label.
+    position: int32 [n_samples]. dense [n_features], leading [rank]: float32, zero on entry and on exit.
     """
 
     position: np.ndarray
     dense: np.ndarray
     leading: np.ndarray
-    own_indices: np.ndarray
-    own_values: np.ndarray
 
 
 @jit
@@ -126,38 +116,30 @@ def measure_kinship(groups, members, rows, dense, kinship):
 
 
 @jit
-def leave_groups_out(groups, moving, samples, kinship, influence, told, scores, outside):
-    """outside[place] = the score that a member would have if the regression had never seen its group.
+def leave_group_out(members, samples, kin, kinship_values, influence, told, scores, outside):
+    """outside[place] = the score that a member of a group would have if the regression had never seen the group.
 
     Ridge regression without the rows of a group scores them with q + (I - H)^-1 (s - q). Where the group is too large
-    for that, only the member itself is left out. told: the posteriors q that the scores s know of. moving: the groups
-    that count.
+    for that (kin < 0), only the member itself is left out. told: the posteriors q that the scores s know of.
     """
-    start = stop = 0
-    for number in range(len(groups.numbers)):
-        start, stop = stop, groups.ends[number]
-        if not moving[number]:
-            continue
-        size, kin = stop - start, kinship.starts[groups.numbers[number]]
-        inside = outside[start:stop]
-        for place in range(size):
-            member = groups.members[start + place]
-            inside[place] = told[member]
-            if kin < 0:
-                own = min(max(influence[samples[member]], np.float32(0)), np.float32(MOST_OWN))
-                inside[place] += (scores[member] - told[member]) / (np.float32(1) - own)
-        if kin >= 0:
-            for other in range(size):
-                member = groups.members[start + other]
-                missing = scores[member] - told[member]
-                source = kinship.values[kin + other * size : kin + (other + 1) * size]
-                for place in range(size):
-                    inside[place] += missing * source[place]
+    size = len(members)
+    for place in range(size):
+        outside[place] = told[members[place]]
+    for other in range(size):
+        member = members[other]
+        missing = scores[member] - told[member]
+        if kin < 0:
+            own = min(max(influence[samples[member]], np.float32(0)), np.float32(MOST_OWN))
+            outside[other] += missing / (np.float32(1) - own)
+        else:
+            source = kinship_values[kin + other * size : kin + (other + 1) * size]
+            for place in range(size):
+                outside[place] += missing * source[place]
 
 
 @jit
-def gather_groups(label, pairs, samples, position, owned):
-    """The groups of a label; `owned` starts with 1 / (size of the smallest group) of each sample."""
+def gather_groups(label, pairs, samples, position):
+    """The groups of a label."""
     label_starts, label_groups = pairs.groups
     group_starts, group_samples = pairs.members
     for place in range(len(samples)):
@@ -166,19 +148,20 @@ def gather_groups(label, pairs, samples, position, owned):
     n_members = 0
     for group in numbers:
         n_members += group_starts[group + 1] - group_starts[group]
-    members, ends = np.empty(n_members, np.int64), np.empty(len(numbers), np.int64)
+    members, ends, same = np.empty(n_members, np.int64), np.empty(len(numbers), np.int64), np.empty(n_members, np.int64)
+    latest = np.full(len(samples), -1, np.int64)
     n_members = 0
-    owned[:] = 0
     for number in range(len(numbers)):
-        group = numbers[number]
-        size = group_starts[group + 1] - group_starts[group]
-        for place in range(group_starts[group], group_starts[group + 1]):
+        for place in range(group_starts[numbers[number]], group_starts[numbers[number] + 1]):
             member = position[group_samples[place]]
             members[n_members] = member
+            same[n_members] = n_members if latest[member] < 0 else same[latest[member]]
+            if latest[member] >= 0:
+                same[latest[member]] = n_members
+            latest[member] = n_members
             n_members += 1
-            owned[member] = max(owned[member], np.float32(1.0 / size))
         ends[number] = n_members
-    return LabelGroups(numbers, ends, members)
+    return LabelGroups(numbers, ends, members, same)
 
 
 @jit
@@ -195,9 +178,9 @@ def fit_labels(labels, pairs, rows, kinship, schedule, space, cells, posterior, 
             continue
         samples = pair_samples[first:last]
         owned, scores = posterior[first:last], score[first:last]
-        groups = gather_groups(label, pairs, samples, space.position, owned)
+        groups = gather_groups(label, pairs, samples, space.position)
         outside = np.empty(len(groups.members), np.float32)
-        own, told = fit_label(samples, groups, rows, kinship, schedule, space, owned, scores, outside)
+        told = fit_label(samples, groups, rows, kinship, schedule, space, owned, scores, outside)
         if len(cells.quarters) > 0:
             start = 0
             for number in range(len(groups.numbers)):
@@ -205,7 +188,7 @@ def fit_labels(labels, pairs, rows, kinship, schedule, space, cells, posterior, 
                 log_sums_of(outside[start : groups.ends[number]], cells.quarters, sums)
                 start = groups.ends[number]
             add_lacking(label, samples, told, pairs.members, rows, kinship, space, cells)
-        clear_rows(own.numbers, own.indptr, own.indices, space.dense)
+        clear_rows(samples, rows.sparse.indptr, rows.sparse.indices, space.dense)
         space.leading[:] = 0
         scores[:] = -np.inf
         for place in range(len(groups.members)):
@@ -214,48 +197,72 @@ def fit_labels(labels, pairs, rows, kinship, schedule, space, cells, posterior, 
 
 @jit
 def fit_label(samples, groups, rows, kinship, schedule, space, owned, scores, outside):
-    """The rounds of one label, which start from the posteriors in `owned`; outside = the last scores of all members.
+    """The rounds of one label; fills its posteriors `owned`, and outside = the last scores of all members.
 
-    A group whose posteriors hardly move any more takes no part in further rounds but the last, which has all groups.
-    Returns the rows of the label, and the posteriors that the last scores know of: space.dense and space.leading hold
-    the sums over them.
+    At first, members of a group share a label evenly. A round goes from group to group, and scores each by what the
+    groups before it have just found. A group whose posteriors hardly move any more takes no part in further rounds but
+    the last, which scores all groups and changes no sums. Returns the posteriors that the last scores know of:
+    space.dense and space.leading hold the sums over them.
     """
-    own = gather_own(samples, rows, space)
-    told, news = np.zeros(len(samples), np.float32), np.empty(len(samples), np.float32)
-    before = np.empty(len(samples), np.float32)
-    moving, wanted = np.ones(len(groups.numbers), np.bool_), np.ones(len(samples), np.bool_)
+    told = np.zeros(len(samples), np.float32)
+    chances = np.empty(len(groups.members), np.float32)
+    stop = 0
+    for number in range(len(groups.numbers)):
+        start, stop = stop, groups.ends[number]
+        chances[start:stop] = 1.0 / (stop - start)
+    owned[:] = 0
+    for place in range(len(groups.members)):
+        owned[groups.members[place]] = max(owned[groups.members[place]], chances[place])
+    tell_sums(samples, owned, rows, space, told)
+    moving = np.ones(len(groups.numbers), np.bool_)
     for number in range(schedule.rounds):
         last = number == schedule.rounds - 1 or not moving.any()
-        if last:
-            moving[:] = True
-            wanted[:] = True
-        before[:] = owned
-        list_news(owned, told, news)
-        score_label(samples, own, wanted, news, rows, space, scores)
-        leave_groups_out(groups, moving, samples, kinship, rows.influence, told, scores, outside)
-        noisy_or(groups, moving, outside, owned)
+        stop = 0
+        for at in range(len(groups.numbers)):
+            start, stop = stop, groups.ends[at]
+            if not (last or moving[at]):
+                continue
+            members, group = groups.members[start:stop], groups.numbers[at]
+            score_members(members, samples, rows, space, scores)
+            leave_group_out(
+                members, samples, kinship.starts[group], kinship.values, rows.influence, told, scores,
+                outside[start:stop],
+            )  # fmt: skip
+            change = noisy_or(outside[start:stop], chances[start:stop])
+            if not last:
+                moving[at] = change >= schedule.tolerance
+                tell_group(start, stop, groups, chances, samples, rows, space, told)
         if last:
             break
-        find_moving(groups, before, owned, schedule.tolerance, moving, wanted)
-    return own, told
+    owned[:] = 0
+    for place in range(len(groups.members)):
+        owned[groups.members[place]] = max(owned[groups.members[place]], chances[place])
+    return told
 
 
 @jit
-def find_moving(groups, before, now, tolerance, moving, wanted):
-    """Groups stop where no posterior moved by `tolerance`; wanted = the rows of groups that still move."""
-    wanted[:] = False
-    start = 0
-    for number in range(len(groups.numbers)):
-        stop = groups.ends[number]
-        if moving[number]:
-            change = np.float32(0)
-            for place in range(start, stop):
-                change = max(change, abs(now[groups.members[place]] - before[groups.members[place]]))
-            moving[number] = change >= tolerance
-        if moving[number]:
-            for place in range(start, stop):
-                wanted[groups.members[place]] = True
-        start = stop
+def score_members(members, samples, rows, space, scores):
+    """Score the members of a group by the sums."""
+    for member in members:
+        sample = samples[member]
+        found = multiply_row(sample, rows.sparse.indptr, rows.sparse.indices, rows.sparse.values, space.dense)
+        scores[member] = found - multiply_leading(rows.coordinates[sample], space.leading)
+
+
+@jit
+def tell_group(start, stop, groups, chances, samples, rows, space, told):
+    """Add the changes of the posteriors of a group to the sums; small ones wait until they have grown."""
+    for place in range(start, stop):
+        chance, other = chances[place], groups.same[place]
+        while other != place:
+            chance = max(chance, chances[other])
+            other = groups.same[other]
+        member = groups.members[place]
+        news = chance - told[member]
+        if abs(news) > UNTOLD:
+            told[member] += news
+            add_row(samples[member], news, rows.sparse.indptr, rows.sparse.indices, rows.sparse.values, space.dense)
+            add_to(space.leading, news, rows.coordinates[samples[member]])
 
 
 @jit
@@ -292,35 +299,8 @@ def add_lacking(label, samples, told, group_members, rows, kinship, space, cells
 
 
 @jit
-def gather_own(samples, rows, space):
-    """The sparse rows of a label, copied where there is room."""
-    indptr, indices, values = rows.sparse
-    n_entries = 0
-    for place in range(len(samples)):
-        n_entries += indptr[samples[place] + 1] - indptr[samples[place]]
-    if n_entries > len(space.own_indices):
-        return OwnRows(samples, indptr, indices, values)
-    own_indptr = np.empty(len(samples) + 1, np.int64)
-    copy_rows(samples, rows.sparse, own_indptr, space.own_indices, space.own_values)
-    return OwnRows(np.arange(len(samples)).astype(np.int32), own_indptr, space.own_indices, space.own_values)
-
-
-@jit
-def score_label(samples, own, wanted, news, rows, space, scores):
-    """Add the changes of posteriors to the sums, and score the rows of the label that are wanted."""
-    add_rows(own.numbers, news, own.indptr, own.indices, own.values, space.dense)
-    add_coordinates(samples, news, rows.coordinates, space.leading)
-    for place in range(len(samples)):
-        if wanted[place]:
-            found = multiply_row(own.numbers[place], own.indptr, own.indices, own.values, space.dense)
-            scores[place] = found - multiply_leading(rows.coordinates[samples[place]], space.leading)
-
-
-@jit
-def list_news(owned, told, news):
-    """news = the changes of posteriors that the sums are told now. Most posteriors settle after a few rounds."""
-    for place in range(len(owned)):
-        news[place] = owned[place] - told[place]
-        if abs(news[place]) <= UNTOLD:
-            news[place] = 0
-        told[place] += news[place]
+def tell_sums(samples, owned, rows, space, told):
+    """Tell the sums of the first posteriors."""
+    add_rows(samples, owned, rows.sparse.indptr, rows.sparse.indices, rows.sparse.values, space.dense)
+    add_coordinates(samples, owned, rows.coordinates, space.leading)
+    told[:] = owned

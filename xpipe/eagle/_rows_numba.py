@@ -1,7 +1,7 @@
 """Kernels on sparse rows: products, sums, norms.
 
-Holds nothing of labels or groups. Rows are a Triple whose column indices are uint32: numba then omits the test for
-negative indices.
+Holds nothing of labels or groups. Rows are a Triple whose column indices are uint32, and a row is a slice: numba then
+omits the tests for negative places, and loops take about half of the time.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -73,43 +73,43 @@ def prefetch_row(columns, values, start, stop):
 @jit
 def dot_row(columns, values, start, stop, vector):
     """<row, vector>, as four sums side by side: a single sum would wait for each of its additions."""
+    columns, values = columns[start:stop], values[start:stop]
     a = b = c = d = 0.0
-    p = start
-    while p + 4 <= stop:
+    whole = len(columns) - len(columns) % 4
+    for p in range(0, whole, 4):
         a += np.float64(values[p]) * vector[columns[p]]
         b += np.float64(values[p + 1]) * vector[columns[p + 1]]
         c += np.float64(values[p + 2]) * vector[columns[p + 2]]
         d += np.float64(values[p + 3]) * vector[columns[p + 3]]
-        p += 4
-    while p < stop:
+    for p in range(whole, len(columns)):
         a += np.float64(values[p]) * vector[columns[p]]
-        p += 1
     return (a + b) + (c + d)
 
 
 @jit
 def dot_row_twice(columns, values, start, stop, one, other):
     """(<row, one>, <row, other>). The row is read once."""
+    columns, values = columns[start:stop], values[start:stop]
     a = b = c = d = 0.0
-    p = start
-    while p + 2 <= stop:
+    whole = len(columns) - len(columns) % 2
+    for p in range(0, whole, 2):
         value, column = np.float64(values[p]), columns[p]
         a += value * one[column]
         c += value * other[column]
         value, column = np.float64(values[p + 1]), columns[p + 1]
         b += value * one[column]
         d += value * other[column]
-        p += 2
-    if p < stop:
-        a += np.float64(values[p]) * one[columns[p]]
-        c += np.float64(values[p]) * other[columns[p]]
+    if whole < len(columns):
+        a += np.float64(values[whole]) * one[columns[whole]]
+        c += np.float64(values[whole]) * other[columns[whole]]
     return a + b, c + d
 
 
 @jit
 def add_row(columns, values, start, stop, weight, vector):
     """vector += weight * row."""
-    for p in range(start, stop):
+    columns, values = columns[start:stop], values[start:stop]
+    for p in range(len(columns)):
         vector[columns[p]] += weight * values[p]
 
 

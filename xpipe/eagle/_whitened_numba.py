@@ -1,4 +1,4 @@
-"""Kernels on whitened rows: weighted sums, products, and copies that lie in the order in which they are read.
+"""Kernels on whitened rows: weighted sums and products.
 
 Holds no labels and no groups. Symbols: x = scaled sparse row, p = dense coordinates along the leading directions; the
 product of two whitened rows is <x, x'> - <p, p'>.
@@ -30,21 +30,34 @@ class Whitened(NamedTuple):
 def add_rows(numbers, weights, indptr, indices, values, dense):
     """dense += the weighted sum of sparse rows."""
     for place in range(len(numbers)):
-        weight = weights[place]
-        if weight != 0:
-            for entry in range(indptr[numbers[place]], indptr[numbers[place] + 1]):
-                dense[indices[entry]] += weight * values[entry]
+        if weights[place] != 0:
+            add_row(numbers[place], weights[place], indptr, indices, values, dense)
+
+
+@jit
+def add_row(row, weight, indptr, indices, values, dense):
+    """dense += a weighted sparse row.
+
+    A loop over a slice needs no test for negative places: it takes 0.6 of the time.
+    """
+    own_indices, own_values = indices[indptr[row] : indptr[row + 1]], values[indptr[row] : indptr[row + 1]]
+    for entry in range(len(own_indices)):
+        dense[own_indices[entry]] += weight * own_values[entry]
 
 
 @jit
 def add_coordinates(numbers, weights, coordinates, leading):
     """leading += the weighted sum of rows of coordinates."""
     for place in range(len(numbers)):
-        weight = weights[place]
-        if weight != 0:
-            source = coordinates[numbers[place]]
-            for c in range(len(leading)):
-                leading[c] += weight * source[c]
+        if weights[place] != 0:
+            add_to(leading, weights[place], coordinates[numbers[place]])
+
+
+@jit
+def add_to(leading, weight, coordinates):
+    """leading += the weighted coordinates of one row."""
+    for c in range(len(leading)):
+        leading[c] += weight * coordinates[c]
 
 
 @jit
@@ -54,25 +67,14 @@ def score_rows(numbers, indptr, indices, values, dense, scores):
         scores[place] = multiply_row(numbers[place], indptr, indices, values, dense)
 
 
-@jit
+@jit_sums
 def multiply_row(row, indptr, indices, values, dense):
-    """The product of a sparse row with `dense`, as eight sums: a single one would wait for each addition."""
-    entry, stop = indptr[row], indptr[row + 1]
-    a = b = c = d = e = f = g = h = np.float32(0)
-    while entry + 8 <= stop:
-        a += values[entry] * dense[indices[entry]]
-        b += values[entry + 1] * dense[indices[entry + 1]]
-        c += values[entry + 2] * dense[indices[entry + 2]]
-        d += values[entry + 3] * dense[indices[entry + 3]]
-        e += values[entry + 4] * dense[indices[entry + 4]]
-        f += values[entry + 5] * dense[indices[entry + 5]]
-        g += values[entry + 6] * dense[indices[entry + 6]]
-        h += values[entry + 7] * dense[indices[entry + 7]]
-        entry += 8
-    while entry < stop:
-        a += values[entry] * dense[indices[entry]]
-        entry += 1
-    return ((a + b) + (c + d)) + ((e + f) + (g + h))
+    """The product of a sparse row with `dense`, in vector lanes: slices need no test for negative places."""
+    own_indices, own_values = indices[indptr[row] : indptr[row + 1]], values[indptr[row] : indptr[row + 1]]
+    total = np.float32(0)
+    for entry in range(len(own_indices)):
+        total += own_values[entry] * dense[own_indices[entry]]
+    return total
 
 
 @jit
@@ -120,17 +122,3 @@ def clear_rows(numbers, indptr, indices, dense):
     for place in range(len(numbers)):
         for entry in range(indptr[numbers[place]], indptr[numbers[place] + 1]):
             dense[indices[entry]] = 0
-
-
-@jit
-def copy_rows(numbers, sparse, own_indptr, own_indices, own_values):
-    """Copy sparse rows one after the other: each round then reads memory in order."""
-    indptr, indices, values = sparse
-    end = 0
-    own_indptr[0] = 0
-    for place in range(len(numbers)):
-        for entry in range(indptr[numbers[place]], indptr[numbers[place] + 1]):
-            own_indices[end] = indices[entry]
-            own_values[end] = values[entry]
-            end += 1
-        own_indptr[place + 1] = end

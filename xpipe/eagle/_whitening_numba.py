@@ -76,8 +76,9 @@ def gram_rows(rows, first, last, gram):
         place = indptr[row] + np.searchsorted(indices[indptr[row] : stop], first)
         while place < stop and indices[place] < last:
             weight, target = values[place], gram[indices[place]]
-            for entry in range(place, stop):
-                target[indices[entry]] += weight * values[entry]
+            own_indices, own_values = indices[place:stop], values[place:stop]  # slices need no test for negative places
+            for entry in range(len(own_indices)):
+                target[own_indices[entry]] += weight * own_values[entry]
             place += 1
 
 

@@ -45,6 +45,7 @@ STARTS = (3, 7)  # places in RIDGES where the search starts: rare labels can hav
 USUAL_RIDGE = RIDGES[STARTS[0]]
 NEARLY_AS_WELL = 0.01  # part of the loss that the ridge may cost where members are alike: a lower one has more detail
 SEARCH_LABELS = 100  # labels of the trial that ridges are compared by
+SEARCH_RANK = 256  # directions that ridges are compared with, unless members are alike: more find a slightly lower ridge
 SEARCH_ROUNDS = 4  # rounds that ridges are compared after: more hardly change which one is best
 USUAL_THRESHOLD = 0.5  # where nothing can be calibrated
 NO_CANDIDATES = 1.0  # no chance is above this
@@ -96,7 +97,6 @@ class RidgeTrial:
 
     ridge: float
     likelihood: float
-    whitener: Whitener
     rows: Whitened
     judged: Kinship  # of the held-out groups
     fit: Fit
@@ -200,7 +200,7 @@ def _choose_by_trials(
     needed = search.samples()
     few, search = sp.csr_matrix(X[needed]), search.of_samples(needed)
     ridge, held_out, likelihoods = _best_ridge(few, search, spectrum, options, threads, alike=not crowd.weight)
-    whitener = held_out.whitener if ridge == held_out.ridge else whitener_of(spectrum, ridge, threads)
+    whitener = whitener_of(spectrum, ridge, threads)
     why = f"ridge {ridge:g} predicts the labels of held-out groups best"
     if options.rounds > SEARCH_ROUNDS and (options.method == "auto" or not crowd.weight):
         fit, _ = _fit_all(held_out.rows, search, held_out.judged, options.rounds, threads)
@@ -262,6 +262,8 @@ def _best_ridge(
     """
 
     rounds = min(SEARCH_ROUNDS, options.rounds)
+    if not alike:
+        spectrum = spectrum.of_rank(SEARCH_RANK)
 
     def attempt(ridge: float) -> RidgeTrial:
         return _attempt(X, trial, whitener_of(spectrum, ridge, threads), rounds, ridge, threads)
@@ -281,7 +283,7 @@ def _attempt(X: sp.csr_matrix, trial: Trial, whitener: Whitener, rounds: int, ri
     rows = whiten(X, whitener, threads)
     judged = judged_kinship(rows, trial, threads)
     fit, likelihood = _fit_all(rows, trial, judged, rounds, threads)
-    return RidgeTrial(ridge, likelihood, whitener, rows, judged, fit)
+    return RidgeTrial(ridge, likelihood, rows, judged, fit)
 
 
 def _fit_all(rows: Whitened, trial: Trial, judged: Kinship, rounds: int, threads: int) -> tuple[Fit, float]:
@@ -310,7 +312,7 @@ def _judge(best: Fit, trial: Trial, threshold: float | None, threads: int) -> Ju
     posterior = posteriors_of(best.fitted, trial.Y1, trial.Y2, best.calibration, threads)
     if threshold is None:
         threshold = selection.threshold_of(posterior) if best.calibration else USUAL_THRESHOLD
-    owned = (posterior > threshold) | best_pairs(best.fitted.score, trial.Y1, trial.Y2)
+    owned = (posterior > threshold) | best_pairs(best.fitted.score, trial.Y1, trial.Y2, threads)
     return Judgement(posterior, threshold, owned)
 
 

@@ -7,8 +7,9 @@ of owning it:
     s = q + (I - H)^-1 (s - q)                    a group has no say in its own scores: other groups must have one
     q_i = s_i / (1 - prod_group (1 - s_i'))       noisy-or: some member of the group owns the label
 
-The noisy-or takes scores for chances. So after these rounds a `Calibration` turns scores into chances; it knows how
-often groups have a label that had no say in their scores. h_i is the hazard of a member, members are independent:
+A round goes from group to group, so that each knows what those before it have found. The noisy-or takes scores for
+chances. So after these rounds a `Calibration` turns scores into chances; it knows how often groups have a label that
+had no say in their scores. h_i is the hazard of a member, members are independent:
 
     h_i        = e^a s_i^slope                    a: by the number of groups with the label; where members are alike,
                                                   each label has its own (`label_offsets`)
@@ -36,7 +37,7 @@ from xpipe.eagle._rows_numba import Lists
 from xpipe.eagle._whitened_numba import Whitened
 from xpipe.eagle.chances import Crowd, label_shifts, shifted
 from xpipe.eagle.label_offsets import LabelCells, offsets_of
-from xpipe.eagle.numbering import filled_groups, with_samples
+from xpipe.eagle.numbering import with_groups_in_order
 from xpipe.eagle.options import ImputeOptions
 from xpipe.eagle.problem import columns_of
 from xpipe.eagle.slopes import NO_POWERS, quarters_of
@@ -48,7 +49,6 @@ from xpipe.grouping.groups import spread_labels
 
 TOLERANCE = 1e-2  # a group of a label is settled when none of its posteriors moves by this much in a round
 TOLERANCE_ALIKE = 1e-3  # the same where members are alike: posteriors of large groups are small, and move slowly
-MOST_KEPT = 1 << 24  # entries of the rows of a label that a thread copies to read them in order
 MOST_KINSHIP = 1 << 26  # entries (256 MiB) of what leaves groups out of their own scores
 MOST_MEMBERS = 1024  # of a group that is left out: the work grows with the third power
 LEFT_OUT_AT_ONCE = 1 << 20  # entries of groups that are inverted together
@@ -109,15 +109,14 @@ def find_owners(
     lack it, groups x labels. lowest: pairs with a posterior above it that are no owners are candidates; there are none
     where owners are one per group.
     """
-    filled = filled_groups(Y1)
-    Y1, Y2 = with_samples(Y1, Y2)
+    Y1, Y2, old_numbers = with_groups_in_order(Y1, Y2)  # the rounds go from group to group
     powers = np.array(calibration[1:2]) if beside is not None else NO_POWERS
     fitted = fit_posteriors(
         rows, Y1, Y2, rounds=rounds, most_members=most_members, threads=threads, powers=powers,
-        beside=None if beside is None else sp.csr_matrix(beside[filled]),
+        beside=None if beside is None else sp.csr_matrix(beside[old_numbers]),
     )  # fmt: skip
     posterior = posteriors_of(fitted, Y1, Y2, calibration, threads)
-    kept, likely = best_pairs(fitted.score, Y1, Y2), np.zeros(len(posterior), dtype=bool)
+    kept, likely = best_pairs(fitted.score, Y1, Y2, threads), np.zeros(len(posterior), dtype=bool)
     if owners == "posterior":
         kept |= posterior > threshold
         likely = (posterior > lowest) & ~kept
@@ -176,10 +175,11 @@ def calibrated_posteriors(
     return posterior
 
 
-def best_pairs(score: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix) -> np.ndarray:
+def best_pairs(score: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix, threads: int | None = None) -> np.ndarray:
     """Which pairs (labels x samples) have the highest score of a group for the label; bool, one per pair."""
     scores, best = to_triple(score), np.zeros(len(score.data), dtype=bool)
-    _posteriors_numba.best_of_groups(_filled_labels(scores), _pairs(scores, Y1, Y2), scores.values, best)
+    labels, pairs = _filled_labels(scores), _pairs(scores, Y1, Y2)
+    _in_threads(lambda part: _posteriors_numba.best_of_groups(labels[part], pairs, scores.values, best), threads)
     return best
 
 
@@ -217,7 +217,7 @@ def fit_posteriors(
     queue = np.argsort(-n_pairs, kind="stable")  # the heaviest labels come first
     spare: SimpleQueue[RoundSpace] = SimpleQueue()
     for _ in range(threads):
-        spare.put(_round_space(rows, int(n_pairs.max(initial=1))))
+        spare.put(_round_space(rows))
     schedule = Schedule(rounds, TOLERANCE if beside is None else TOLERANCE_ALIKE)
 
     def work(part: slice) -> None:
@@ -296,15 +296,12 @@ def largest_kinship(sizes: np.ndarray) -> int:
     return int(by_size[~fits][0]) - 1
 
 
-def _round_space(rows: Whitened, most_rows: int) -> RoundSpace:
-    """What one thread needs for labels of up to `most_rows` rows. Labels that do not fit are read in place."""
-    n_entries = min(MOST_KEPT, most_rows * np.diff(rows.sparse.indptr).max(initial=0))
+def _round_space(rows: Whitened) -> RoundSpace:
+    """What one thread needs."""
     return RoundSpace(
         position=np.zeros(len(rows.influence), np.int32),
         dense=np.zeros(rows.n_features, np.float32),
         leading=np.zeros(rows.coordinates.shape[1], np.float32),
-        own_indices=np.empty(n_entries, np.uint32),
-        own_values=np.empty(n_entries, np.float32),
     )
 
 

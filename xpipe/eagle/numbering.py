@@ -20,31 +20,26 @@ def renumbered(Y1: sp.csr_matrix, Y2: sp.csr_matrix) -> tuple[sp.csr_matrix, sp.
     numbering of the groups gives the same pair. Any numbering of the labels does as well, unless two groups have the
     same samples and different labels.
     """
-    old = np.flatnonzero(filled_groups(Y1))
-    Y1, Y2 = with_samples(Y1, Y2)
-    members, labels = _rows(sp.csr_matrix(Y1.T)), _rows(Y2)
-    groups = _ordered(members, labels)
-    Y1, Y2 = sp.csr_matrix(Y1[:, groups]), sp.csr_matrix(Y2[groups])
+    Y1, Y2, old = with_groups_in_order(Y1, Y2)
     of_labels = sp.csr_matrix(Y2.T)
     Y2 = sp.csr_matrix(Y2[:, _ordered(_rows(of_labels))])
+    Y2.sort_indices()
+    return Y1, Y2, old
+
+
+def with_groups_in_order(Y1: sp.csr_matrix, Y2: sp.csr_matrix) -> tuple[sp.csr_matrix, sp.csr_matrix, np.ndarray]:
+    """(Y1, Y2) as ones, with the groups that have samples in the order of their samples, and their old numbers.
+
+    Nobody in the other groups can own a label.
+    """
+    Y1, Y2 = as_ones(Y1, "membership (Y1)"), as_ones(Y2, "group_labels (Y2)")
+    groups = _ordered(_rows(sp.csr_matrix(Y1.T)), _rows(Y2))
+    if np.array_equal(groups, np.arange(Y1.shape[1])):
+        return Y1, Y2, groups
+    Y1, Y2 = sp.csr_matrix(Y1[:, groups]), sp.csr_matrix(Y2[groups])
     Y1.sort_indices()
     Y2.sort_indices()
-    return Y1, Y2, old[groups]
-
-
-def with_samples(Y1: sp.csr_matrix, Y2: sp.csr_matrix) -> tuple[sp.csr_matrix, sp.csr_matrix]:
-    """(Y1, Y2) as ones, without the groups that have no samples: nobody in them can own a label."""
-    Y1, Y2 = as_ones(Y1, "membership (Y1)"), as_ones(Y2, "group_labels (Y2)")
-    filled = filled_groups(Y1)
-    if filled.all():
-        return Y1, Y2
-    return as_ones(Y1[:, filled], "membership (Y1)"), as_ones(Y2[filled], "group_labels (Y2)")
-
-
-def filled_groups(Y1: sp.csr_matrix) -> np.ndarray:
-    """Which groups have samples; bool. Stored zeros are no members."""
-    filled: np.ndarray = np.bincount(Y1.indices[Y1.data != 0], minlength=Y1.shape[1]) > 0
-    return filled
+    return Y1, Y2, groups
 
 
 def _rows(matrix: sp.csr_matrix) -> Triple:

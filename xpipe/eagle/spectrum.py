@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -43,6 +43,10 @@ class Spectrum:
     mean: np.ndarray  # the mean row, n_features
     n_rows: int
     mean_square: float  # mean squared length of the rows, the unit in which a ridge counts; 0: they have no length
+
+    def of_rank(self, rank: int) -> Spectrum:
+        """The same with at most `rank` directions, the leading ones."""
+        return replace(self, vectors=np.ascontiguousarray(self.vectors[:, :rank]), values=self.values[:rank])
 
 
 def scaled_rows(X: sp.csr_matrix) -> sp.csr_matrix:
