@@ -9,8 +9,8 @@ worse held-out groups may be predicted by a lower ridge; kmeans or given as well
 constant is tried on every dataset and grouping: owners by `impute`, one tree on them, P@1/3/5 on the test
 rows, each as a share of the tree on true labels. For each dataset, the others choose the value with the highest mean.
 The table says which, and how much of P@k the left-out dataset loses by it beside its own best value; the same for the
-value that xpipe has. FOLDER and groups are those of `owners.py`. With --keep, cells that the file has are not measured
-again.
+value that xpipe has. FOLDER and groups are those of `owners.py`. With --keep, cells that the file has of this version
+of stage assign are not measured again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from owners import f1, make_problem, precisions
+from owners import f1, make_problem, precisions, version_of
 
 from xpipe.eagle import choice, options
 
@@ -62,10 +62,15 @@ class Cell:
     value: float | None
     f1: float
     precisions: tuple[float, ...]  # P@1, P@3, P@5 in percent
+    version: int  # of stage assign; 0 for the true labels
 
     @property
     def name(self) -> tuple[str, str, str, int, float | None]:
         return self.constant, self.data, self.groups, self.seed, self.value
+
+    @property
+    def is_current(self) -> bool:
+        return self.version == (0 if self.value is None else version_of("discriminative"))
 
 
 @contextmanager
@@ -89,8 +94,10 @@ def measure(arguments: argparse.Namespace) -> list[Cell]:
     """All cells; those that are not kept are measured, and kept at once."""
     from xpipe.eagle import impute
 
-    constant, cells = CONSTANTS[arguments.constant], kept_cells(arguments.keep)
+    constant = CONSTANTS[arguments.constant]
+    cells = [cell for cell in kept_cells(arguments.keep) if cell.is_current]
     known = {cell.name for cell in cells}
+    oracles = {cell.name[1:]: cell for cell in cells if cell.value is None}  # the same for every constant
     for folder in arguments.folders:
         for groups in arguments.groups.split(","):
             for seed in map(int, arguments.seeds.split(",")):
@@ -102,21 +109,25 @@ def measure(arguments: argparse.Namespace) -> list[Cell]:
                     if name in known:
                         continue
                     if value is None:
-                        cell = Cell(*name, 1.0, precisions(problem, problem.Y, None))
+                        oracle = oracles.get(name[1:])
+                        found = oracle.precisions if oracle else precisions(problem, problem.Y, None)
+                        cell = Cell(*name, 1.0, found, 0)
                     else:
                         with with_value(constant, arguments.constant, value) as given:
-                            found = impute(
+                            owners = impute(
                                 problem.X, problem.Y1, problem.Y2, method="discriminative", seed=seed, **given
                             )
-                        soft = found.soft_labels
-                        cell = Cell(*name, round(f1(found.labels, problem.Y), 5), precisions(problem, soft, soft))
+                        soft, quality = owners.soft_labels, round(f1(owners.labels, problem.Y), 5)
+                        cell = Cell(*name, quality, precisions(problem, soft, soft), version_of("discriminative"))
                     cells.append(cell)
                     print(json.dumps(asdict(cell)), file=sys.stderr, flush=True)
                     if arguments.keep is not None:
                         with arguments.keep.open("a") as stream:
                             print(json.dumps(asdict(cell)), file=stream)
     wanted = {Path(folder).name for folder in arguments.folders}, set(arguments.groups.split(","))
-    return [c for c in cells if c.constant == arguments.constant and c.data in wanted[0] and c.groups in wanted[1]]
+    seeds = set(map(int, arguments.seeds.split(",")))
+    mine = [cell for cell in cells if cell.constant == arguments.constant and cell.seed in seeds]
+    return [cell for cell in mine if cell.data in wanted[0] and cell.groups in wanted[1]]
 
 
 def worth_of(cells: list[Cell]) -> dict[str, dict[float, float]]:

@@ -8,6 +8,7 @@ all labels. Stage assign carries it out on a cluster, with many chunks:
        gives a Decision, which travels to every chunk
     2. assign_chunk   once per chunk of labels; from the groups that carry them, and the rows of their samples
            discriminative: whiten, rounds, posteriors, threshold, owners                (`discriminative`)
+                           where samples are in several chunks, the caller may store their coordinates before
            eagle0, eagle, centred: embed, then the nearest sample of each group         (`embedding`, `assignment`)
            baseline: every label of a group to each of its samples
            then: no label is lost                                                       (`ownership`)
@@ -50,6 +51,10 @@ class FeatureRows(Protocol):
 
     def mean(self, *, scaled: bool) -> np.ndarray:
         """The mean row of all samples, float64."""
+        ...
+
+    def coordinates(self, samples: np.ndarray | None) -> np.ndarray | None:
+        """The coordinates of these samples along the directions of the decision's whitener, where they are stored."""
         ...
 
 
@@ -186,7 +191,8 @@ def _discriminative(decision: Decision, features: FeatureRows, chunk: Chunk, thr
     options, choice, whitener = decision.options, decision.choice, decision.whitener
     assert choice is not None  # `decide` made both
     assert whitener is not None
-    rows = whiten(features.take(chunk.samples, scaled=True), whitener, threads)  # the plain rows are freed here
+    known = features.coordinates(chunk.samples)
+    rows = whiten(features.take(chunk.samples, scaled=True), whitener, threads, known)  # the plain rows are freed here
     return find_owners(
         rows, chunk.Y1, chunk.Y2, calibration=choice.calibration, beside=_beside(decision.near, chunk),
         crowd=choice.crowd, owners=options.owners, threshold=choice.threshold, lowest=choice.lowest,

@@ -76,20 +76,30 @@ def empty_whitener(n_features: int) -> Whitener:
     return Whitener(nothing, np.zeros(0, np.int64), np.zeros((0, 0), np.float32), nothing, 1.0)
 
 
-def whiten(X: sp.csr_matrix, whitener: Whitener, threads: int = 1) -> Whitened:
-    """Whiten rows: any rows with the same features, not only those that the whitener was made from."""
-    triple, n_features = to_triple(X), X.shape[1]
-    along_mean = np.empty(X.shape[0], np.float32)
+def coordinates_of(X: sp.csr_matrix, whitener: Whitener, threads: int = 1) -> np.ndarray:
+    """The coordinates p of rows, float32, and that of the mean; each row by itself: any other rows change no byte."""
     coordinates = np.empty((X.shape[0], whitener.directions.shape[1] + 1), np.float32)
     coordinates[:, :-1] = rows_times(columns_of_features(X, whitener.features), whitener.directions, threads)
-    kernels.multiply_rows(triple, whitener.of_mean, along_mean)
+    along_mean = np.empty(X.shape[0], np.float32)
+    kernels.multiply_rows(to_triple(X), whitener.of_mean, along_mean)
     coordinates[:, -1] = along_mean
+    return coordinates
+
+
+def whiten(X: sp.csr_matrix, whitener: Whitener, threads: int = 1, coordinates: np.ndarray | None = None) -> Whitened:
+    """Whiten rows: any rows with the same features, not only those that the whitener was made from.
+
+    coordinates: of these rows, where they are known already (`coordinates_of`).
+    """
+    triple, n_features = to_triple(X), X.shape[1]
+    if coordinates is None:
+        coordinates = coordinates_of(X, whitener, threads)
     rows = Triple(
         triple.indptr + np.arange(len(triple.indptr)),
         np.empty(len(triple.indices) + X.shape[0], np.uint32),
         np.empty(len(triple.indices) + X.shape[0], np.float32),
     )
-    kernels.scale_rows(triple, whitener.scale, along_mean - np.float32(whitener.width), n_features, rows)
+    kernels.scale_rows(triple, whitener.scale, coordinates[:, -1] - np.float32(whitener.width), n_features, rows)
     influence = np.empty(X.shape[0], dtype=np.float32)
     kernels.measure_influence(rows.indptr, rows.values, coordinates, influence)
     return Whitened(rows, coordinates, influence, n_features + 1)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from xpipe.eagle.choice import Choice
 from xpipe.eagle.options import ImputeOptions
 from xpipe.eagle.trust import TrialQuality
+from xpipe.engine.messages import Unit
 from xpipe.ground.backend import Backend
 from xpipe.ground.calibration_map import CalibrationMap
 from xpipe.stages.label_chunks import Grouped
@@ -26,11 +27,19 @@ class Assignment(Grouped):
 
 
 @dataclass(frozen=True)
+class RowsPart(Unit):
+    """Part `index` of the training rows: rows `start` to `start + size - 1`."""
+
+    index: int
+    start: int
+
+
+@dataclass(frozen=True)
 class Settled:
     """The assignment with the method that is used.
 
     choice, arrays: what `discriminative` and `auto` chose, and the files that go with it. judged: how good the owners
-    of another method look in a trial.
+    of another method look in a trial. coordinates: the file of each part of the training rows, where they are stored.
     """
 
     assignment: Assignment
@@ -38,6 +47,7 @@ class Settled:
     choice: Choice | None = None
     arrays: tuple[str, ...] = ()
     judged: TrialQuality | None = None
+    coordinates: tuple[str, ...] = ()
 
     @property
     def trust(self) -> TrialQuality | None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from xpipe.eagle.chances import shifted
-from xpipe.engine.messages import FileEntry, Finished, Unit
+from xpipe.engine.messages import FileEntry, Finished
 from xpipe.formats.owner_files import write_owners
 from xpipe.formats.parquet_files import read_columns
 from xpipe.formats.parts import read_part
@@ -23,6 +23,7 @@ from xpipe.ground import files
 from xpipe.ground.sparse import Triple
 from xpipe.ground.sparse_rows import entry_rows, take_rows
 from xpipe.stages.arrays import read_array
+from xpipe.stages.assign.messages import RowsPart
 from xpipe.stages.emitted_paths import OWNERS_FOLDER
 from xpipe.stages.matrices import MatrixRef, load_group_matrix, open_matrix, part_path
 
@@ -44,15 +45,7 @@ class OwnerFacts:
     n_labels: int
 
 
-@dataclass(frozen=True)
-class OwnersPart(Unit):
-    """Part `index` of the training rows: rows `start` to `start + size - 1`."""
-
-    index: int
-    start: int
-
-
-def write_owners_part(folder: str, unit: OwnersPart, shared: OwnerFacts) -> Finished[None]:
+def write_owners_part(folder: str, unit: RowsPart, shared: OwnerFacts) -> Finished[None]:
     """Write the owners of one part of the samples to owners/part-*.parquet."""
     samples, owned = read_part(files.join(folder, part_path("assigned_labels", "train", unit.index)))
     rows = entry_rows(owned.indptr)

@@ -23,7 +23,7 @@ from xpipe.stages.matrices import MatrixRef, entries_of, locate, matrix_about, p
 
 if TYPE_CHECKING:
     from xpipe.ground.calibration_map import CalibrationMap
-    from xpipe.stages.assign.messages import Assignment, ChunkResult, GatherResult, OwnerFiles, Settled
+    from xpipe.stages.assign.messages import Assignment, ChunkResult, GatherResult, OwnerFiles, RowsPart, Settled
 
 MATRICES = (ASSIGNED, CANDIDATES)
 SCORES = {"baseline": "none", "discriminative": "posterior"}  # what scores are without chances; of others: similarity
@@ -72,6 +72,12 @@ def run(context: Context[AssignParams]) -> Produced:
     assignment = _assignment(context)
     (planned,) = context.map("plan", plan_labels, [Unit("labels", 0)], assignment, doing="planning")
     settled = _settle(context, assignment)
+    if settled.method == "discriminative" and len(planned.result.chunks) > 1:  # most samples are in several chunks
+        written = context.map(
+            "coordinates", work.write_coordinates, _parts_of_rows(context, "coordinates"), settled,
+            doing="whitening rows", counts=Counts(rows_of(context.inputs["features"], "train"), "rows"),
+        )  # fmt: skip
+        settled = dataclasses.replace(settled, coordinates=tuple(made.files[0].path for made in written))
     chunks = context.map("labels", work.assign_chunk, planned.result.units(), settled, doing="finding owners")
     found = _owner_files(context, chunks, settled)
     (gathered,) = context.map("rows", work.gather_rows, [Unit("train", 0)], found, doing="joining")
@@ -154,7 +160,7 @@ def _write_owners(
     context: Context[AssignParams], assignment: Assignment, shifts: tuple[str, ...], *, with_chances: bool
 ) -> list[FileEntry]:
     """Write owners/ from the assigned labels, one unit per part of the samples."""
-    from xpipe.stages.assign.owner_tables import OwnerFacts, OwnersPart, write_owners_part
+    from xpipe.stages.assign.owner_tables import OwnerFacts, write_owners_part
 
     names, ids = context.inputs.get("names"), context.inputs.get("ids")
     facts = OwnerFacts(
@@ -166,11 +172,18 @@ def _write_owners(
         with_chances=with_chances,
         n_labels=assignment.n_labels,
     )
-    cuts = part_rows(context.inputs["features"], "train")
-    units = [OwnersPart(f"owners-{index:05d}", rows, index, sum(cuts[:index])) for index, rows in enumerate(cuts)]
-    rows = Counts(sum(cuts), "rows")
+    units = _parts_of_rows(context, "owners")
+    rows = Counts(sum(unit.size for unit in units), "rows")
     written = context.map("owners", write_owners_part, units, facts, doing="writing owners", counts=rows)
     return [entry for made in written for entry in made.files]
+
+
+def _parts_of_rows(context: Context[AssignParams], name: str) -> list[RowsPart]:
+    """One unit per part of the training rows."""
+    from xpipe.stages.assign.messages import RowsPart
+
+    cuts = part_rows(context.inputs["features"], "train")
+    return [RowsPart(f"{name}-{index:05d}", rows, index, sum(cuts[:index])) for index, rows in enumerate(cuts)]
 
 
 def _summary(settled: Settled, chunks: list[ChunkResult], gathered: GatherResult) -> dict[str, Any]:

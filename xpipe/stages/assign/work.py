@@ -15,7 +15,7 @@ from xpipe.eagle import plan
 from xpipe.eagle.chances import chances_by_map
 from xpipe.eagle.choice import Choice
 from xpipe.eagle.trust import TrialQuality
-from xpipe.eagle.whitening import Whitener
+from xpipe.eagle.whitening import Whitener, coordinates_of
 from xpipe.engine.messages import FileEntry, Finished, Unit
 from xpipe.errors import StageError
 from xpipe.formats.parts import read_part, write_part
@@ -24,8 +24,8 @@ from xpipe.ground.machine import usable_cores
 from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
 from xpipe.ground.sparse_rows import entry_rows, slice_rows, with_ones
 from xpipe.grouping import spread_labels
-from xpipe.stages.arrays import read_array, write_array
-from xpipe.stages.assign.messages import Assignment, ChunkResult, GatherResult, OwnerFiles, Quality, Settled
+from xpipe.stages.arrays import read_array, take_rows_of_arrays, write_array
+from xpipe.stages.assign.messages import Assignment, ChunkResult, GatherResult, OwnerFiles, Quality, RowsPart, Settled
 from xpipe.stages.assign.params import ASSIGNED, CANDIDATES
 from xpipe.stages.label_chunks import MEAN, LabelChunk, groups_of, rows_of_samples
 from xpipe.stages.matrices import MatrixRef, load_group_matrix, load_matrix, open_matrix, write_matrix_part
@@ -41,6 +41,7 @@ class StoredRows:
 
     folder: str
     features: MatrixRef
+    parts: tuple[str, ...] = ()  # files of coordinates, where they are stored
 
     def take(self, samples: np.ndarray | None, *, scaled: bool) -> sp.csr_matrix:
         if samples is None:
@@ -49,6 +50,19 @@ class StoredRows:
 
     def mean(self, *, scaled: bool) -> np.ndarray:
         return read_array(self.folder, MEAN)
+
+    def coordinates(self, samples: np.ndarray | None) -> np.ndarray | None:
+        if not self.parts or samples is None:
+            return None
+        return take_rows_of_arrays(self.folder, self.parts, open_matrix(self.features, "train").starts, samples)
+
+
+def write_coordinates(folder: str, unit: RowsPart, shared: Settled) -> Finished[None]:
+    """Store the coordinates of one part of the samples: the chunks of labels share samples."""
+    rows = rows_of_samples(shared.assignment.features, np.arange(unit.start, unit.start + unit.size))
+    whitener = _decision(folder, shared).whitener
+    assert whitener is not None  # only `discriminative` comes here
+    return Finished((write_array(folder, f"coordinates/{unit.name}.npy", coordinates_of(rows, whitener)),), None)
 
 
 def choose_method(folder: str, unit: Unit, shared: Assignment) -> Finished[Choice]:
@@ -78,7 +92,7 @@ def assign_chunk(folder: str, unit: LabelChunk, shared: Settled) -> Finished[Chu
     samples, Y1, Y2 = chunk.samples, chunk.Y1, chunk.Y2
     found = plan.assign_chunk(
         decision,
-        StoredRows(folder, assignment.features),
+        StoredRows(folder, assignment.features, shared.coordinates),
         plan.Chunk(samples, Y1, Y2, chunk.groups),
         threads=1,
         embedding=None if assignment.embedding is None else _stored_vectors(unit, assignment.embedding),
