@@ -29,7 +29,7 @@ from xpipe.ground.accelerate import jit
 
 MOST_OWN = 0.95  # of its own score that a row, or a direction of a group, adds: more would divide by nearly nothing
 LARGE_GROUP = 32  # members from which on products of coordinates are worth a call of BLAS
-UNTOLD = 5e-4  # a change of a posterior up to this is not added to the sums yet
+UNTOLD = 0.2  # of the tolerance: a change of a posterior up to this is not added to the sums yet
 
 
 class Kinship(NamedTuple):
@@ -231,7 +231,8 @@ def fit_label(samples, groups, rows, kinship, schedule, space, owned, scores, ou
             change = noisy_or(outside[start:stop], chances[start:stop])
             if not last:
                 moving[at] = change >= schedule.tolerance
-                tell_group(start, stop, groups, chances, samples, rows, space, told)
+                least = np.float32(UNTOLD * schedule.tolerance)
+                tell_group(start, stop, groups, chances, samples, rows, space, told, least)
         if last:
             break
     owned[:] = 0
@@ -250,8 +251,8 @@ def score_members(members, samples, rows, space, scores):
 
 
 @jit
-def tell_group(start, stop, groups, chances, samples, rows, space, told):
-    """Add the changes of the posteriors of a group to the sums; small ones wait until they have grown."""
+def tell_group(start, stop, groups, chances, samples, rows, space, told, least):
+    """Add the changes of the posteriors of a group to the sums; those up to `least` wait until they have grown."""
     for place in range(start, stop):
         chance, other = chances[place], groups.same[place]
         while other != place:
@@ -259,7 +260,7 @@ def tell_group(start, stop, groups, chances, samples, rows, space, told):
             other = groups.same[other]
         member = groups.members[place]
         news = chance - told[member]
-        if abs(news) > UNTOLD:
+        if abs(news) > least:
             told[member] += news
             add_row(samples[member], news, rows.sparse.indptr, rows.sparse.indices, rows.sparse.values, space.dense)
             add_to(space.leading, news, rows.coordinates[samples[member]])

@@ -20,6 +20,7 @@ from xpipe.ground.calibration_map import CalibrationMap, fit_map
 ALIKE = 0.05  # likeness of members from which on rates of labels no longer tell how many own them; random groups: 0
 STEPS = 12  # Newton steps; ten are enough for any label
 FARTHEST = 3.0  # of one step, in log odds
+SETTLED = 1e-7  # a label whose step is not longer has arrived
 LEAST = 1e-9  # chances stay this far from 0 and 1
 
 
@@ -74,14 +75,17 @@ def shifts_to(posterior: np.ndarray, labels: np.ndarray, wanted: np.ndarray) -> 
     n_labels = len(wanted)
     odds = log_odds(posterior)
     n_pairs = np.bincount(labels, minlength=n_labels)
-    possible = (n_pairs > 0) & (wanted > 0) & (wanted < n_pairs)
+    moving = (n_pairs > 0) & (wanted > 0) & (wanted < n_pairs)
     shift = np.zeros(n_labels)
-    for _ in range(STEPS):
+    for _ in range(STEPS):  # each label by itself: which others there are changes no byte
+        inside = moving[labels]
+        odds, labels = odds[inside], labels[inside]
         chance = 1 / (1 + np.exp(-(odds + shift[labels])))
         total = np.bincount(labels, chance, n_labels)
         slope = np.maximum(np.bincount(labels, chance * (1 - chance), n_labels), 1e-12)
-        step = np.clip((wanted - total) / slope, -FARTHEST, FARTHEST)
-        shift = np.where(possible, shift + step, 0.0)
+        step = np.where(moving, np.clip((wanted - total) / slope, -FARTHEST, FARTHEST), 0.0)
+        shift += step
+        moving &= np.abs(step) > SETTLED
     return shift
 
 

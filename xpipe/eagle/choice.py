@@ -45,7 +45,6 @@ STARTS = (3, 7)  # places in RIDGES where the search starts: rare labels can hav
 USUAL_RIDGE = RIDGES[STARTS[0]]
 NEARLY_AS_WELL = 0.01  # part of the loss that the ridge may cost where members are alike: a lower one has more detail
 SEARCH_LABELS = 100  # labels of the trial that ridges are compared by
-SEARCH_RANK = 256  # directions that ridges are compared with, unless members are alike: with more it is slightly lower
 SEARCH_ROUNDS = 4  # rounds that ridges are compared after: more hardly change which one is best
 USUAL_THRESHOLD = 0.5  # where nothing can be calibrated
 NO_CANDIDATES = 1.0  # no chance is above this
@@ -200,7 +199,7 @@ def _choose_by_trials(
     needed = search.samples()
     few, search = sp.csr_matrix(X[needed]), search.of_samples(needed)
     ridge, held_out, likelihoods = _best_ridge(few, search, spectrum, options, threads, alike=not crowd.weight)
-    whitener = whitener_of(spectrum, ridge, threads)
+    whitener = whitener_of(spectrum, ridge)
     why = f"ridge {ridge:g} predicts the labels of held-out groups best"
     if options.rounds > SEARCH_ROUNDS and (options.method == "auto" or not crowd.weight):
         fit, _ = _fit_all(held_out.rows, search, held_out.judged, options.rounds, threads)
@@ -262,11 +261,9 @@ def _best_ridge(
     """
 
     rounds = min(SEARCH_ROUNDS, options.rounds)
-    if not alike:
-        spectrum = spectrum.of_rank(SEARCH_RANK)
 
     def attempt(ridge: float) -> RidgeTrial:
-        return _attempt(X, trial, whitener_of(spectrum, ridge, threads), rounds, ridge, threads)
+        return _attempt(X, trial, whitener_of(spectrum, ridge), rounds, ridge, threads)
 
     grid, starts = (RIDGES, STARTS) if options.ridge is None else ((options.ridge,), (0,))
     best, seen = selection.climb(grid, starts, attempt)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -43,10 +43,6 @@ class Spectrum:
     mean: np.ndarray  # the mean row, n_features
     n_rows: int
     mean_square: float  # mean squared length of the rows, the unit in which a ridge counts; 0: they have no length
-
-    def of_rank(self, rank: int) -> Spectrum:
-        """The same with at most `rank` directions, the leading ones."""
-        return replace(self, vectors=np.ascontiguousarray(self.vectors[:, :rank]), values=self.values[:rank])
 
 
 def scaled_rows(X: sp.csr_matrix) -> sp.csr_matrix:
@@ -175,10 +171,10 @@ def _times(gram: np.ndarray, basis: np.ndarray, threads: int) -> np.ndarray:
         return np.concatenate(list(pool.map(lambda block: gram[block] @ basis, blocks)))
 
 
-def rows_times(X: sp.csr_matrix, directions: np.ndarray, threads: int) -> np.ndarray:
-    """X @ directions, each row by itself: the number of threads changes no byte."""
+def rows_times(X: sp.csr_matrix, directions: np.ndarray, threads: int, more: int = 0) -> np.ndarray:
+    """X @ directions, and room for `more` columns; each row by itself: the number of threads changes no byte."""
     triple = to_triple(X)
-    out = np.empty((X.shape[0], directions.shape[1]), dtype=np.float32)
+    out = np.empty((X.shape[0], directions.shape[1] + more), dtype=np.float32)
     _in_pieces(
         X.shape[0],
         threads,

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 
 from xpipe.eagle import _whitening_numba as kernels
 from xpipe.eagle._whitened_numba import Whitened
-from xpipe.eagle.spectrum import Spectrum, columns_of_features, products, rows_times
+from xpipe.eagle.spectrum import Spectrum, columns_of_features, rows_times
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.ground.sparse import Triple, to_triple
 
@@ -45,26 +45,26 @@ class Whitener:
     width: float  # w
 
 
-def whitener_of(spectrum: Spectrum, ridge: float, threads: int = 1) -> Whitener:
+def whitener_of(spectrum: Spectrum, ridge: float) -> Whitener:
     """The whitener of a ridge, which counts in units of the mean squared length of the rows. They must have a length.
 
     Ridges outside LEAST_RIDGE..MOST_RIDGE are moved to the nearer limit.
     """
-    vectors, values, features = spectrum.vectors, spectrum.values, spectrum.features
-    kept = values > 1e-6 * max(float(values[0]), 1e-30) if len(values) else np.zeros(0, dtype=bool)
+    n_kept = int((spectrum.values > 1e-6 * spectrum.values.max(initial=1e-30)).sum())  # the values descend
+    vectors, values, features = spectrum.vectors[:, :n_kept], spectrum.values[:n_kept], spectrum.features
     ridge = min(max(ridge, LEAST_RIDGE), MOST_RIDGE)
     with one_thread_each():
         explained = np.zeros(len(spectrum.diagonal), dtype=np.float32)
         explained[features] = (vectors**2) @ values
         diagonal = ridge * spectrum.mean_square + np.maximum(spectrum.diagonal - explained, 0).astype(np.float64)
         of_features = diagonal[features]
-        rows = vectors[:, kept].astype(np.float64)
-        inner = np.diag(1.0 / values[kept].astype(np.float64)) + products(rows, rows / of_features[:, None], threads)
+        scaled = vectors * (1.0 / np.sqrt(of_features))[:, None]  # float64: low ridges leave few digits
+        inner = np.diag(1.0 / values.astype(np.float64)) + (scaled.T @ scaled)
         root = np.linalg.inv(np.linalg.cholesky(inner)).T  # a root of the inverse, which may itself round to indefinite
-        directions = (vectors[:, kept] / of_features[:, None]).astype(np.float32) @ root.astype(np.float32)
+        directions = (vectors * (1.0 / of_features).astype(np.float32)[:, None]) @ root.astype(np.float32)
         mean = spectrum.mean.astype(np.float64)
         of_mean = mean / diagonal
-        of_mean[features] -= directions @ (mean[features] @ directions)
+        of_mean[features] -= directions @ (spectrum.mean[features] @ directions)
         width = math.sqrt(max(float(mean @ of_mean), 0.0) + 1.0 / max(spectrum.n_rows, 1))
     scale, of_mean = 1.0 / np.sqrt(diagonal), of_mean / width
     return Whitener(scale.astype(np.float32), features, directions, of_mean.astype(np.float32), width)
@@ -78,8 +78,7 @@ def empty_whitener(n_features: int) -> Whitener:
 
 def coordinates_of(X: sp.csr_matrix, whitener: Whitener, threads: int = 1) -> np.ndarray:
     """The coordinates p of rows, float32, and that of the mean; each row by itself: any other rows change no byte."""
-    coordinates = np.empty((X.shape[0], whitener.directions.shape[1] + 1), np.float32)
-    coordinates[:, :-1] = rows_times(columns_of_features(X, whitener.features), whitener.directions, threads)
+    coordinates = rows_times(columns_of_features(X, whitener.features), whitener.directions, threads, more=1)
     along_mean = np.empty(X.shape[0], np.float32)
     kernels.multiply_rows(to_triple(X), whitener.of_mean, along_mean)
     coordinates[:, -1] = along_mean
