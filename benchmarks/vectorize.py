@@ -20,7 +20,6 @@ import argparse
 import gc
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -30,6 +29,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from xpipe.ground.machine import peak_bytes
 
 TABLE = Path(__file__).parent.parent / "data" / "eurlex57k-text" / "train.parquet"
 OURS = {"sublinear": True, "min_df": 3, "max_df": 0.5}
@@ -93,11 +94,6 @@ def load_theirs() -> None:
     vectorize_theirs(["one word", "one egg", "one word", "word", "egg", "egg"])
 
 
-def peak() -> int:
-    """The largest resident size of this process so far, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
 def run_copies(path: str, column: str, labels: str, copies: int) -> dict[str, float]:
     """Seconds and peak memory of the stages read and vectorize, on so many copies of the table and two workers."""
     table, root = Path(path).resolve(), Path(__file__).resolve().parent.parent
@@ -159,7 +155,7 @@ def child(what: str, path: str, column: str) -> dict[str, float]:
         kept = vectorizer.fit_transform(chunked(vectorizer, path, column))
     elif act == "chunks":
         in_chunks(vectorizer, path, column)
-    return {"peak": peak(), "entries": 0 if kept is None else kept.nnz}
+    return {"peak": peak_bytes(), "entries": 0 if kept is None else kept.nnz}
 
 
 def run_child(what: str, path: str, column: str) -> dict[str, float]:
