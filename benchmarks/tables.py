@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import json
 import os
 import subprocess
@@ -96,24 +97,32 @@ def run(form: str, folder: Path, work: Path) -> dict[str, Any]:
     return json.loads((work / "runs" / form / "results.json").read_bytes())
 
 
-def digests_of(results: dict[str, Any]) -> dict[str, str]:
-    """The digest of each artifact by its name; of artifacts that several stages write, the latest."""
-    return {name: digest for stage in results["stages"] for name, digest in stage["digests"].items()}
+def digests_of(results: dict[str, Any], tree: Path) -> dict[str, str]:
+    """The digest of each artifact by its name; of artifacts that several stages write, the latest.
+
+    tree: the emitted dataset. Its tables count; dataset.json and croissant.json also name the inputs, and labels that
+    are known per group only are another input.
+    """
+    found = {name: digest for stage in results["stages"] for name, digest in stage["digests"].items()}
+    content = hashlib.sha256()
+    for path in sorted(tree.rglob("*.parquet")):
+        content.update(str(path.relative_to(tree)).encode() + path.read_bytes())
+    return {**found, "datasets": content.hexdigest()}
 
 
-def compare(console: Any, found: dict[str, dict[str, Any]]) -> bool:
+def compare(console: Any, found: dict[str, dict[str, Any]], work: Path) -> bool:
     """Print which artifacts are the same in all forms; whether all matrices are."""
     from rich.table import Table
 
-    first = digests_of(found["parquet"])
+    digests = {form: digests_of(results, work / "runs" / form / "tree") for form, results in found.items()}
+    first = digests.pop("parquet")
     names = [name for name in first if name not in ("report", "figures", "evaluation")]
-    others = {form: digests_of(results) for form, results in found.items() if form != "parquet"}
-    table = Table("artifact", *others)
+    table = Table("artifact", *digests)
     held = True
     for name in names:
         cells = []
-        for digests in others.values():
-            other = digests.get(name)
+        for of_form in digests.values():
+            other = of_form.get(name)
             cells.append("-" if other is None else "same" if other == first[name] else "DIFFERENT")
             held &= other in (None, first[name])
         table.add_row(name, *cells)
@@ -155,7 +164,7 @@ def main() -> int:
         write_forms(folder, work)
         found = {form: run(form, folder, work) for form in FORMS if form not in given.skip}
         xpipe(work, "predict", "runs/parquet", str(folder / "dev.parquet"), "--out", "predictions.parquet", "-k", "5")
-        held = compare(console, found)
+        held = compare(console, found, work)
         show_quality(console, found["parquet"])
     return 0 if held else 1
 
