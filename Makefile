@@ -68,7 +68,7 @@ test: setup browser
 
 # The tools that open what xpipe writes. They bring many packages, so they have an environment of their own.
 ECOSYSTEM := 'datasets==5.2.0' 'mlcroissant==1.1.1' 'pandas==3.1.1' 'dask[dataframe]' 'ray[data]==2.60.0' 'mlflow==3.17.2' \
-             'pytest>=8' 'hypothesis>=6.100' 'moto[s3]>=5' 'polars>=1.0'
+             'pytest>=8' 'hypothesis>=6.100' 'moto[s3]>=5' 'polars>=1.0' 'duckdb>=1.0'
 
 test-ecosystem: $(VENV)-ecosystem/.installed
 	@XPIPE_TEST_ECOSYSTEM=1 HF_HUB_OFFLINE=1 RAY_USAGE_STATS_ENABLED=0 $(VENV)-ecosystem/bin/python -m pytest -W default tests/ecosystem
