@@ -77,7 +77,7 @@ def test_training_again_from_cached_rows_gives_the_same_bytes(home):
 
 def test_mistakes_are_told_by_annif(home):
     assert "`arity` must be at least 2" in annif(home, "train", "odd", str(home / "train.tsv"), fails=True)
-    assert "not found" in annif(home, "suggest", "odd", text="bread", fails=True)
+    assert "not trained" in annif(home, "suggest", "odd", text="bread", fails=True)
 
 
 def test_a_text_without_known_words_has_no_suggestions(home):
