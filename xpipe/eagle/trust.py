@@ -31,7 +31,7 @@ from xpipe.ground.sparse_rows import entry_rows
 
 SURE = 1.96  # standard deviations of an interval of 95 %
 MISFIT = 0.015  # standard deviation of what a calibration of this form misses; of precision, recall and F1 alike
-MISFIT_ALIKE = 0.07  # the same where members of groups are alike, and rates of labels do not help
+MISFIT_ALIKE = 0.1  # the same where members of groups are alike, and rates of labels do not help
 STEP = 0.02  # of a parameter, for derivatives
 PRIOR = (3.0, 1.0, 1.0)  # standard deviations of offset, per_group and slope before any group is looked at
 
