@@ -53,6 +53,23 @@ def test_labels_of_groups_must_be_filled_in(tmp_path, monkeypatch):
     assert (data.group, data.group_labels) == ("brand", "FILL_IN")
 
 
+def test_labels_that_are_the_same_in_all_rows_of_a_group_are_told(tmp_path):
+    """Whoever copied the labels of a brand to its rows is told how to find out which row owns them."""
+    of_brand: dict[str, list[str]] = {}
+    for row in ROWS:
+        of_brand.setdefault(row["brand"], row["tags"])
+    write_table(tmp_path / "items.csv", [{**row, "tags": of_brand[row["brand"]]} for row in ROWS])
+    code, output = run_xpipe("init", "items.csv", cwd=tmp_path)
+    assert code == 0, output
+    assert "the same in all rows of each brand" in output
+    text = (tmp_path / "items.yaml").read_text()
+    assert "one row per brand" in text
+    assert "assign: {method: auto}" in text
+    assert config.load(str(tmp_path / "items.yaml")).data.labels == "tags"
+    write_table(tmp_path / "own.csv", ROWS)
+    assert "the same in all rows" not in run_xpipe("init", "own.csv", cwd=tmp_path)[1]
+
+
 def test_another_delimiter_is_seen(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(

@@ -154,6 +154,12 @@ def _stage_lines(looked: Looked) -> Iterator[str]:
     grouped = guess.labels is None
     if grouped:
         yield "assign: {method: auto}  # which rows of a group own its labels"
+    elif guess.labels_of_groups and guess.group is not None:
+        group = _comment(guess.group.column)
+        columns = f"columns {group} and labels"
+        yield f"# Are the labels known per {group} only? Then make a table with one row per {group}, {columns},"
+        yield "# write `group_labels: THAT TABLE` instead of `labels`, take `evaluate` out, and put in"
+        yield "# assign: {method: auto}  # which rows of a group own its labels"
     elif guess.group is not None:
         yield "# group: {rule: given}  # what if labels were known per group only? With assign: {method: auto}"
     yield "emit: {datasets: [tree]}"

@@ -209,10 +209,8 @@ def fit_label(samples, groups, rows, kinship, schedule, space, owned, scores, ou
     stop = 0
     for number in range(len(groups.numbers)):
         start, stop = stop, groups.ends[number]
-        chances[start:stop] = 1.0 / (stop - start)
-    owned[:] = 0
-    for place in range(len(groups.members)):
-        owned[groups.members[place]] = max(owned[groups.members[place]], chances[place])
+        chances[start:stop] = 1.0 / max(stop - start, 1)
+    take_largest(groups, chances, owned)
     tell_sums(samples, owned, rows, space, told)
     moving = np.ones(len(groups.numbers), np.bool_)
     for number in range(schedule.rounds):
@@ -235,10 +233,16 @@ def fit_label(samples, groups, rows, kinship, schedule, space, owned, scores, ou
                 tell_group(start, stop, groups, chances, samples, rows, space, told, least)
         if last:
             break
+    take_largest(groups, chances, owned)
+    return told
+
+
+@jit
+def take_largest(groups, chances, owned):
+    """owned = the largest of the chances that a sample has in its groups."""
     owned[:] = 0
     for place in range(len(groups.members)):
         owned[groups.members[place]] = max(owned[groups.members[place]], chances[place])
-    return told
 
 
 @jit

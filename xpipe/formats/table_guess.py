@@ -64,7 +64,8 @@ class Guess:
 class TableGuess:
     """Guesses for a whole table; None and empty where no column fits.
 
-    separator: of the labels, where they are one text; "[]" stands for lists in JSON, which need none.
+    separator: of the labels, where they are one text; "[]" stands for lists in JSON, which need none. labels_of_groups:
+    whether all rows of a group have the same labels, so that they may be known per group only.
     """
 
     id: Guess | None
@@ -75,6 +76,7 @@ class TableGuess:
     numbers: tuple[Guess, ...]
     categories: tuple[Guess, ...]
     n_labels: int = 0
+    labels_of_groups: bool = False
 
 
 def guess_columns(columns: Mapping[str, Sequence[Any]]) -> TableGuess:
@@ -113,15 +115,20 @@ def guess_columns(columns: Mapping[str, Sequence[Any]]) -> TableGuess:
     numbers = [each for each in rest if each.kind == "number" and each.distinct > 2]
     few = [each for each in rest if each not in numbers and each.kind in ("text", "number")]
     few = [each for each in few if 2 <= each.distinct <= MOST_CATEGORIES and each.repeats >= 2]
+    shared = labels is not None and group is not None and _same_in_groups(columns[group.name], columns[labels.name])
+    why_labels = "" if labels is None else _why_labels(labels)
+    if shared and group is not None:
+        why_labels += f"; the same in all rows of each {group.name}"
     return TableGuess(
         id=None if own_id is None else Guess(own_id.name, f"all {own_id.n:,} values that were looked at differ"),
         text=tuple(Guess(each.name, f"{each.words:.0f} words per row") for each in text),
-        labels=None if labels is None else Guess(labels.name, _why_labels(labels)),
+        labels=None if labels is None else Guess(labels.name, why_labels),
         separator=None if labels is None else labels.separator,
         group=None if group is None else Guess(group.name, _why_group(group)),
         numbers=tuple(Guess(each.name, "numbers") for each in numbers),
         categories=tuple(Guess(each.name, f"{each.distinct} different values") for each in few),
         n_labels=0 if labels is None else labels.distinct_items,
+        labels_of_groups=shared,
     )
 
 
@@ -222,6 +229,16 @@ def _group(facts: list[ColumnFacts]) -> ColumnFacts | None:
     named = [each for each in facts if _hint(each.name, GROUP_WORDS) and each.kind in ("text", "number", "list")]
     named = [each for each in named if each.repeats >= 1.05 and each.distinct >= 2]
     return max(named, key=lambda each: each.distinct, default=None)
+
+
+def _same_in_groups(groups: Sequence[Any], labels: Sequence[Any]) -> bool:
+    """Whether all rows of a group have the same labels; at least two groups must have several rows with labels."""
+    found: dict[str, list[str]] = {}
+    for group, own in zip(groups, labels, strict=True):
+        if group not in (None, "", []) and own not in (None, "", []):
+            found.setdefault(str(group), []).append(str(own))
+    several = [each for each in found.values() if len(each) > 1]
+    return len(several) > 1 and all(len(set(each)) == 1 for each in several)
 
 
 def _why_labels(facts: ColumnFacts) -> str:
