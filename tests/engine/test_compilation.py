@@ -79,7 +79,7 @@ def test_a_run_that_ends_early_leaves_no_process(folder):
     endless = Kernels("a", compile_for_ever)
     with Compilation([Kernels("b", compile_first), endless]) as beside:
         beside.wait_for(beside.wanted[0])
-        wait_for(lambda: (folder / "for ever").exists() and lines(folder / "for ever"))  # it exists before its line does
+        wait_for(lambda: (folder / "for ever").exists() and lines(folder / "for ever"))
         assert not beside.is_ready(endless)
     pid = int(lines(folder / "for ever")[0])
     wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
