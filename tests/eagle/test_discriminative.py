@@ -12,7 +12,7 @@ from xpipe.eagle._posteriors_numba import CEILING, FLOOR, RULED_OUT
 from xpipe.eagle.discriminative import best_pairs, find_owners, fit_posteriors, posteriors_of
 from xpipe.eagle.numbering import with_groups_in_order
 from xpipe.errors import ConfigError, DataError
-from xpipe.grouping import random_groups, spread_labels
+from xpipe.grouping import given_groups, random_groups, spread_labels
 
 
 def dense_posteriors(X, Y1, Y2, ridge, rounds, most_members=99):
@@ -76,6 +76,16 @@ def test_posteriors_equal_the_dense_twin(rounds, most_members):
     np.testing.assert_allclose(posterior.toarray(), expected, atol=3e-3)
     np.testing.assert_allclose(score.toarray(), scores, atol=3e-3)
     assert (posterior.astype(bool) != sp.csr_matrix(spread_labels(Y1, Y2).T).astype(bool)).nnz == 0
+
+
+def test_samples_of_three_groups_take_the_largest_posterior_at_every_turn():
+    X, Y = planted(n_samples=120, n_features=40)
+    Y1 = sp.csr_matrix(sp.hstack([random_groups(Y, 6, seed)[0] for seed in range(3)]))
+    Y1, Y2, _ = with_groups_in_order(*given_groups(Y1, Y))
+    posterior, score, _ = fit_posteriors(whitened(X, 40, 2.0), Y1, Y2, rounds=3, threads=1)
+    expected, scores = dense_posteriors(X, Y1, Y2, 2.0, 3)
+    np.testing.assert_allclose(posterior.toarray(), expected, atol=3e-3)
+    np.testing.assert_allclose(score.toarray(), scores, atol=3e-3)
 
 
 @pytest.mark.parametrize("most_members", [99, 3])
