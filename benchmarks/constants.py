@@ -28,7 +28,7 @@ from unittest import mock
 import numpy as np
 from owners import f1, make_problem, precisions, version_of
 
-from xpipe.eagle import choice, options
+from xpipe.eagle import choice, options, ridge
 
 GROUPS = "random:4,random:10"
 
@@ -39,13 +39,13 @@ class Constant:
 
     values: tuple[float, ...]
     shipped: float
-    attribute: str = ""  # of `eagle.choice`; empty: an option of `impute`
+    attribute: str = ""  # of `eagle.choice` or `eagle.ridge`; empty: an option of `impute`
 
 
 CONSTANTS = {
     "candidates": Constant((1.0, 2.0, 4.0, 9.0), choice.CANDIDATE_RECALL, "CANDIDATE_RECALL"),
     "candidates-alike": Constant((1.0, 4.0, 9.0, 16.0), choice.CANDIDATE_RECALL_ALIKE, "CANDIDATE_RECALL_ALIKE"),
-    "ridge-alike": Constant((0.005, 0.01, 0.02), choice.NEARLY_AS_WELL, "NEARLY_AS_WELL"),
+    "ridge-alike": Constant((0.005, 0.01, 0.02), ridge.NEARLY_AS_WELL, "NEARLY_AS_WELL"),
     "rank": Constant((256, 512, 1024), options.RANK),
     "rounds": Constant((5, 10, 20), options.ImputeOptions.rounds),
 }
@@ -79,7 +79,7 @@ def with_value(constant: Constant, name: str, value: float) -> Iterator[dict[str
     if not constant.attribute:
         yield {name: int(value)}
         return
-    with mock.patch.object(choice, constant.attribute, value):
+    with mock.patch.object(ridge if hasattr(ridge, constant.attribute) else choice, constant.attribute, value):
         yield {}
 
 

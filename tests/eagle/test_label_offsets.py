@@ -69,7 +69,8 @@ def drawn(spread: float, seed: int = 0) -> tuple[LabelCells, np.ndarray]:
 @pytest.mark.parametrize("spread", [0.3, 0.8])
 def test_a_prior_is_recovered_from_labels_it_made(spread):
     cells, offsets = drawn(spread)
-    found = fit_prior(cells)
+    found, saved = fit_prior(cells)
+    assert 0 < saved < 1
     assert found.slope == 2.0
     assert found.spread == pytest.approx(spread, abs=0.1)
     fitted = offsets_of(found, cells.n_groups(), cells.of_slope(2.0))
@@ -81,4 +82,6 @@ def test_a_prior_is_recovered_from_labels_it_made(spread):
 def test_scores_that_tell_nothing_have_no_prior():
     cells, _ = drawn(0.5)
     blind = cells._replace(having=np.full_like(cells.having, -3.0), lacking=np.full_like(cells.lacking, -3.0))
-    assert fit_prior(blind) is None
+    found, saved = fit_prior(blind)
+    assert found is None
+    assert saved == pytest.approx(0, abs=1e-4)

@@ -1,6 +1,6 @@
 """What `discriminative` and `auto` choose before they assign: ridge, calibration, threshold, and which method at all.
 
-Holds no assignment. Only labels of groups are used, never a label of a sample (`selection`).
+Holds no assignment and no search for a ridge (`ridge`). Only labels of groups are used, never a label of a sample.
 """
 
 from __future__ import annotations
@@ -13,39 +13,39 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle import selection
-from xpipe.eagle._rounds_numba import Kinship
-from xpipe.eagle._whitened_numba import Whitened
 from xpipe.eagle.assignment import embed_and_assign
 from xpipe.eagle.chances import Crowd, crowd_of
 from xpipe.eagle.discriminative import (
-    Fitted,
     best_pairs,
-    fit_posteriors,
     keep_pairs,
     posteriors_of,
 )
-from xpipe.eagle.label_offsets import fit_prior
 from xpipe.eagle.near_groups import near_groups
 from xpipe.eagle.numbering import renumbered
 from xpipe.eagle.options import ALIKE, ImputeOptions, usual_rank
 from xpipe.eagle.reliability import reliability_of
-from xpipe.eagle.slopes import SLOPES
+from xpipe.eagle.ridge import (
+    SEARCH_ROUNDS,
+    USUAL_RIDGE,
+    Fit,
+    RidgeTrial,
+    RidgeWhitener,
+    best_ridge,
+    fit_held_out,
+    try_all_groups,
+    try_ridge,
+)
 from xpipe.eagle.spectrum import SWEEPS, SWEEPS_ALIKE, Spectrum, leading_directions, sampled_rows
-from xpipe.eagle.trial import Forecast, Trial, forecast, judged_kinship, set_aside, take_part
+from xpipe.eagle.trial import Trial, forecast, set_aside, take_part
 from xpipe.eagle.trust import TrialQuality, places_of, trial_quality
-from xpipe.eagle.whitening import Whitener, empty_whitener, whiten, whitener_of
+from xpipe.eagle.whitening import Whitener, empty_whitener, whitener_of
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.ground.sparse import canonical
 from xpipe.ground.sparse_rows import matrix_with_ones
 from xpipe.grouping.groups import likeness as likeness_of_members
 from xpipe.grouping.groups import spread_labels
 
-RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)  # in units of the rows' mean squared length
-STARTS = (3, 7)  # places in RIDGES where the search starts: rare labels can have a second hill at high ridges
-USUAL_RIDGE = RIDGES[STARTS[0]]
-NEARLY_AS_WELL = 0.01  # part of the loss that the ridge may cost where members are alike: a lower one has more detail
 SEARCH_LABELS = 100  # labels of the trial that ridges are compared by
-SEARCH_ROUNDS = 4  # rounds that ridges are compared after: more hardly change which one is best
 USUAL_THRESHOLD = 0.5  # where nothing can be calibrated
 NO_CANDIDATES = 1.0  # no chance is above this
 CANDIDATE_RECALL = 4.0  # candidates are above the threshold of the highest expected F2: recall counts four times
@@ -79,26 +79,6 @@ class Chosen(NamedTuple):
     choice: Choice
     whitener: Whitener
     near: np.ndarray | None = None
-
-
-@dataclass(frozen=True)
-class Fit:
-    """What the rounds lead to in a trial. calibration: the fields of a `Calibration`, or nothing."""
-
-    fitted: Fitted
-    calibration: tuple[float, ...]
-    forecast: Forecast | None = None  # for the held-out groups, where there are any
-
-
-@dataclass(frozen=True)
-class RidgeTrial:
-    """What one ridge leads to in a trial, and the likelihood of the labels of the held-out groups."""
-
-    ridge: float
-    likelihood: float
-    rows: Whitened
-    judged: Kinship  # of the held-out groups
-    fit: Fit
 
 
 @dataclass(frozen=True)
@@ -198,19 +178,22 @@ def _choose_by_trials(
     """
     needed = search.samples()
     few, search = sp.csr_matrix(X[needed]), search.of_samples(needed)
-    ridge, held_out, likelihoods = _best_ridge(few, search, spectrum, options, threads, alike=not crowd.weight)
-    whitener = whitener_of(spectrum, ridge)
+    ridge, held_out, likelihoods = best_ridge(few, search, spectrum, options, threads, alike=not crowd.weight)
+    at = RidgeWhitener(ridge, whitener_of(spectrum, ridge))
     why = f"ridge {ridge:g} predicts the labels of held-out groups best"
     if options.rounds > SEARCH_ROUNDS and (options.method == "auto" or not crowd.weight):
-        fit, _ = _fit_all(held_out.rows, search, held_out.judged, options.rounds, threads)
+        fit, _ = fit_held_out(held_out.rows, search, held_out.judged, options.rounds, threads)
         held_out = replace(held_out, fit=fit)
     if crowd.weight:
-        best = _attempt(X, trial, whitener, options.rounds, ridge, threads).fit
+        best = try_ridge(X, trial, at, options.rounds, threads).fit
         reliability = reliability_of(best.forecast, trial, best.calibration)
     else:
-        best = _fit_labels(whiten(X, whitener, threads), trial, options, threads)
-        reliability = reliability_of(held_out.fit.forecast, search, held_out.fit.calibration)
+        found = try_all_groups(X, trial, at, spectrum, options, threads)
         why = f"ridge {ridge:g} predicts the labels of held-out groups nearly as well as any, and tells members apart"
+        if found.at.ridge != ridge:
+            why = f"ridge {found.at.ridge:g} tells groups with a label from groups near them; {ridge:g} does not"
+        at, best = found.at, found.fit
+        reliability = reliability_of(held_out.fit.forecast, search, held_out.fit.calibration)
     judgement = _judge(best, trial, options.threshold, threads)
     tried: dict[str, Any] = {
         "ridge": {f"{ridge:g}": likelihood for ridge, likelihood in likelihoods.items()},
@@ -219,20 +202,20 @@ def _choose_by_trials(
     }
     method = "discriminative"
     if options.method == "auto":
-        found = _compare(few, search, held_out, judgement, options, mean, threads)
-        tried["explained"] = {name: round(value, 5) for name, value in found.explained.items()}
-        tried["owner_share"], tried["expected_gain"] = found.owner_share, found.expected_gain
-        method, why = _pick(found, calibrated=bool(best.calibration))
+        compared = _compare(few, search, held_out, judgement, options, mean, threads)
+        tried["explained"] = {name: round(value, 5) for name, value in compared.explained.items()}
+        tried["owner_share"], tried["expected_gain"] = compared.owner_share, compared.expected_gain
+        method, why = _pick(compared, calibrated=bool(best.calibration))
     owned, scores = judgement.owned, None
     if (judged or method) != "discriminative":
         found_by_it = _owners_by(judged or method, X, trial, options, mean, threads)
         owned, scores = places_of(best.fitted.score, found_by_it), found_by_it.data
     trust = trial_quality(best.fitted, best.forecast, trial, best.calibration, crowd, owned, threads, scores)
     choice = Choice(
-        method, ridge, best.calibration, judgement.threshold, trial.most_members, why, tried, crowd, trust,
+        method, at.ridge, best.calibration, judgement.threshold, trial.most_members, why, tried, crowd, trust,
         _lowest_candidate(best, judgement, crowd),
     )  # fmt: skip
-    return choice, whitener
+    return choice, at.whitener
 
 
 def _lowest_candidate(best: Fit, judgement: Judgement, crowd: Crowd) -> float:
@@ -249,59 +232,6 @@ def _without_trial(spectrum: Spectrum, options: ImputeOptions, most_members: int
     threshold = USUAL_THRESHOLD if options.threshold is None else options.threshold
     why = "too few groups to hold any out: nothing was chosen by the data"
     return Chosen(Choice("discriminative", ridge, (), threshold, most_members, why), whitener_of(spectrum, ridge))
-
-
-def _best_ridge(
-    X: sp.csr_matrix, trial: Trial, spectrum: Spectrum, options: ImputeOptions, threads: int, *, alike: bool
-) -> tuple[float, RidgeTrial, dict[float, float]]:
-    """(The ridge to take, the best of those tried, the likelihood of the labels of held-out groups under each).
-
-    The ridge is the one under which these labels are most likely, between those that were tried. alike: members of
-    groups are; it is the lowest one then under which they are nearly as likely.
-    """
-
-    rounds = min(SEARCH_ROUNDS, options.rounds)
-
-    def attempt(ridge: float) -> RidgeTrial:
-        return _attempt(X, trial, whitener_of(spectrum, ridge), rounds, ridge, threads)
-
-    grid, starts = (RIDGES, STARTS) if options.ridge is None else ((options.ridge,), (0,))
-    best, seen = selection.climb(grid, starts, attempt)
-    if len(grid) == 1:
-        return best.ridge, best, seen
-    if not alike:
-        return selection.top_of(seen, best.ridge), best, seen
-    ridge, seen = selection.descend(grid, seen, NEARLY_AS_WELL, attempt)
-    return ridge, best, seen
-
-
-def _attempt(X: sp.csr_matrix, trial: Trial, whitener: Whitener, rounds: int, ridge: float, threads: int) -> RidgeTrial:
-    """What a ridge leads to in a trial with held-out groups."""
-    rows = whiten(X, whitener, threads)
-    judged = judged_kinship(rows, trial, threads)
-    fit, likelihood = _fit_all(rows, trial, judged, rounds, threads)
-    return RidgeTrial(ridge, likelihood, rows, judged, fit)
-
-
-def _fit_all(rows: Whitened, trial: Trial, judged: Kinship, rounds: int, threads: int) -> tuple[Fit, float]:
-    """(what the rounds lead to in a trial with held-out groups, the likelihood of their labels)."""
-    fitted = fit_posteriors(rows, trial.Y1, trial.Y2, rounds=rounds, most_members=trial.most_members, threads=threads)
-    found = forecast(rows, trial, fitted.posterior, threads, SLOPES, judged)
-    calibration, likelihood = selection.calibrate(found, trial)
-    return Fit(fitted, tuple(calibration or ()), found), likelihood
-
-
-def _fit_labels(rows: Whitened, trial: Trial, options: ImputeOptions, threads: int) -> Fit:
-    """The rounds of a trial in which all groups take part; every label gets a calibration of its own."""
-    fitted = fit_posteriors(
-        rows, trial.Y1, trial.Y2, rounds=options.rounds, powers=SLOPES, beside=trial.beside,
-        most_members=trial.most_members, threads=threads,
-    )  # fmt: skip
-    assert fitted.cells is not None  # powers were given
-    calibration = fit_prior(fitted.cells.of_labels(trial.labels))
-    if calibration is None:
-        return Fit(fitted._replace(cells=None), ())
-    return Fit(fitted._replace(cells=fitted.cells.of_slope(calibration.slope)), tuple(calibration))
 
 
 def _judge(best: Fit, trial: Trial, threshold: float | None, threads: int) -> Judgement:

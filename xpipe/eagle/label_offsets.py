@@ -70,10 +70,11 @@ class Prior(NamedTuple):
     loss: float
 
 
-def fit_prior(cells: LabelCells) -> Calibration | None:
-    """The slope, and the prior of offsets, that make the labels of groups most likely; None: scores tell nothing.
+def fit_prior(cells: LabelCells) -> tuple[Calibration | None, float]:
+    """(The slope and the prior of offsets that make the labels of groups most likely, what part of the loss they save).
 
-    cells: with the powers SLOPES, of labels that have groups.
+    The calibration is None where scores tell nothing: they save nothing of the loss without scores, then. cells: with
+    the powers SLOPES, of labels that have groups.
     """
 
     @cache
@@ -83,9 +84,11 @@ def fit_prior(cells: LabelCells) -> Calibration | None:
     number = best_slope(lambda number: fit(number).loss, MOST_SLOPE)
     found, blind = fit(number), LabelCells(*(np.zeros_like(part) for part in cells))
     blind = blind._replace(having_starts=cells.having_starts, lacking_starts=cells.lacking_starts)
-    if not tells_something(found.loss, _fit_prior(blind.of_power(0)).loss):
-        return None
-    return Calibration(found.expected, float(SLOPES[number]), found.per_group, math.sqrt(found.variance))
+    without_scores = _fit_prior(blind.of_power(0)).loss
+    saved = 1 - found.loss / max(without_scores, 1e-300)
+    if not tells_something(found.loss, without_scores):
+        return None, saved
+    return Calibration(found.expected, float(SLOPES[number]), found.per_group, math.sqrt(found.variance)), saved
 
 
 def _fit_prior(cells: LabelCells) -> Prior:

@@ -27,12 +27,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle.assignment import assign, embed_and_assign
-from xpipe.eagle.choice import EMBEDDINGS, USUAL_RIDGE, Choice, choose
+from xpipe.eagle.choice import EMBEDDINGS, Choice, choose
 from xpipe.eagle.discriminative import ChanceSums, Owned, find_owners
 from xpipe.eagle.near_groups import beside
 from xpipe.eagle.options import ImputeOptions
 from xpipe.eagle.ownership import check_owners
 from xpipe.eagle.problem import as_ones
+from xpipe.eagle.ridge import USUAL_RIDGE
 from xpipe.eagle.trust import TrialQuality
 from xpipe.eagle.whitening import Whitener, whiten
 from xpipe.ground.backend import Backend

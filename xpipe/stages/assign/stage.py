@@ -255,7 +255,7 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="assign",
     section="assign",
-    version=14,
+    version=15,
     reads=("features", "membership", "group_labels", "label_embedding?", "labels?", "names?", "ids?"),
     writes=(ASSIGNED, CANDIDATES, OWNERS_FOLDER),
     provides=provides,
