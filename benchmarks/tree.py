@@ -56,21 +56,29 @@ def read_rows(path: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     return X, Y
 
 
-def write_wide(folder: str, n_rows: int) -> None:
-    """Write the first rows of a wide stand-in: its labels and features are those of the whole."""
+def write_first_rows(name: str, folder: str, n_rows: dict[str, int]) -> None:
+    """Write the first rows of the splits of a stand-in: its labels and features are those of the whole."""
     from xpipe.synth import piece_text, plan_pieces, spec_of
 
-    spec = spec_of(WIDE)
+    spec = spec_of(name)
     os.makedirs(folder)
-    for split, limit in (("train", min(n_rows, spec.n_train)), ("test", min(WIDE_TEST_ROWS, spec.n_test))):
+    for split, limit in n_rows.items():
         with open(os.path.join(folder, f"{split}.txt"), "wb") as stream:
             stream.write(f"{limit} {spec.n_features} {spec.n_labels}\n".encode())
             left = limit
-            for piece in plan_pieces(WIDE):
+            for piece in plan_pieces(name):
                 if piece.split == split and left:
-                    lines = piece_text(WIDE, 0, piece).splitlines(keepends=True)[:left]
+                    lines = piece_text(name, 0, piece).splitlines(keepends=True)[:left]
                     stream.writelines(lines)
                     left -= len(lines)
+
+
+def write_wide(folder: str, n_rows: int) -> None:
+    """Write the first rows of a wide stand-in."""
+    from xpipe.synth import spec_of
+
+    spec = spec_of(WIDE)
+    write_first_rows(WIDE, folder, {"train": min(n_rows, spec.n_train), "test": min(WIDE_TEST_ROWS, spec.n_test)})
 
 
 def status(name: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import tracemalloc
 import zipfile
 from dataclasses import replace
 
@@ -13,7 +14,8 @@ import scipy.sparse as sp
 
 from tests.trees import oracles
 from xpipe.errors import DataError
-from xpipe.trees import LabelTree
+from xpipe.trees import Forest, LabelTree, TreeOptions, TreePlan, UnitWeights
+from xpipe.trees.forest import SIZED, UnitSizes, join_units
 from xpipe.trees.storing import TYPES
 
 
@@ -216,3 +218,48 @@ def test_trees_of_other_labels_are_refused(saved, tmp_path):
 def test_options_of_another_shape_are_refused(saved, tmp_path, options):
     with pytest.raises(DataError, match="not a saved label tree"):
         LabelTree.load(rewritten(saved, tmp_path / "tree.npz", options=lambda _: np.array(options)))
+
+
+def large_units(n_units, n_features):
+    """Units of 16 children each with some weights for every feature, and their plan."""
+    features = np.arange(n_features, dtype=np.int32)
+    pointers = np.arange(0, 3 * n_features + 1, 3)
+    lanes = np.tile(np.array([0, 5, 15], dtype=np.uint8), n_features)
+    plan = TreePlan(0, np.arange(16 * n_units), (np.array([0, 16 * n_units]), np.arange(0, 16 * n_units + 1, 16)))
+    units = [
+        UnitWeights(
+            features, pointers, lanes, np.full(3 * n_features, 0.5 + unit, np.float32), np.zeros(16, np.float32)
+        )
+        for unit in range(n_units)
+    ]
+    root = UnitWeights(features[:0], pointers[:1], lanes[:0], np.zeros(0, np.float32), np.zeros(n_units, np.float32))
+    return [root, *units], plan
+
+
+def test_units_are_joined_one_by_one_to_the_same_forest():
+    units, plan = large_units(8, 50_000)
+    sizes = UnitSizes(*([len(getattr(unit, name)) for unit in units] for name in SIZED))
+    copies = (UnitWeights(*(array.copy() for array in unit)) for unit in units)
+    tracemalloc.start()
+    found = join_units(copies, sizes)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.3 * sum(array.nbytes for array in found)  # the forest, and one of eight units
+    for one, other in zip(found, join_units(units), strict=True):
+        assert one.dtype == other.dtype
+        assert np.array_equal(one, other)
+    assert plan.n_nodes(1) == 8
+
+
+def test_reading_takes_little_more_memory_than_the_forest(tmp_path):
+    units, plan = large_units(8, 50_000)
+    forest = Forest(50_000, 128, "squared_hinge", True, (plan,), join_units(units))
+    path = str(tmp_path / "tree.npz")
+    LabelTree.of(forest, TreeOptions(n_trees=1)).save(path)
+    LabelTree.load(path)  # compiles
+    size = sum(array.nbytes for array in forest.weights)
+    tracemalloc.start()
+    LabelTree.load(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.5 * size

@@ -6,7 +6,7 @@ belongs to forests that were trained without the held-out rows, on the same tree
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -100,18 +100,24 @@ def make_calibrated(
     True
     """
     whole = make_forest(data, plans, [own[0] for own in units], options)
-    others = (make_forest(data, plans, [own[n] for own in units], options) for n in range(1, len(folds) + 1))
-    return replace(whole, calibration=fit_calibration(data, others, folds, threads)) if plans else whole
+
+    def without(fold: int) -> Forest:
+        return make_forest(data, plans, [own[1 + fold] for own in units], options)
+
+    return replace(whole, calibration=fit_calibration(data, without, folds, threads)) if plans else whole
 
 
 def fit_calibration(
-    data: TrainingData, forests: Iterable[Forest], folds: Sequence[np.ndarray], threads: int
+    data: TrainingData, forest_without: Callable[[int], Forest], folds: Sequence[np.ndarray], threads: int
 ) -> CalibrationMap | None:
-    """The map that fits forests without each fold of held-out rows, needed one at a time; None without folds."""
+    """The map that fits forests without each fold of held-out rows; None without folds.
+
+    forest_without: makes the forest without a fold, by its number. One forest at a time is in memory.
+    """
     if not folds:
         return None
     labels = data.label_rows.T.tocsr()
-    predicted = [_predict(data, forest, fold, threads) for forest, fold in zip(forests, folds, strict=True)]
+    predicted = [_predict(data, forest_without(number), fold, threads) for number, fold in enumerate(folds)]
     return fit_predictions(predicted, [labels[fold] for fold in folds])
 
 

@@ -5,9 +5,10 @@ Holds no training, no prediction and no files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from xpipe.trees.options import Loss, TreeOptions
 from xpipe.trees.planning import TreePlan
 from xpipe.trees.training import UnitWeights
 from xpipe.trees.training_data import TrainingData
+
+SIZED = ("features", "weights", "biases")  # fields of `UnitWeights`, as `UnitSizes` has them
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,20 @@ class Forest:
         return len(self.weights.feature_ptr) - 1
 
 
+class UnitSizes(NamedTuple):
+    """How much has been learnt: one number per unit, in the order of the units."""
+
+    features: Sequence[int]
+    weights: Sequence[int]
+    biases: Sequence[int]
+
+
 def make_forest(
-    data: TrainingData, plans: tuple[TreePlan, ...], units: list[UnitWeights], options: TreeOptions
+    data: TrainingData,
+    plans: tuple[TreePlan, ...],
+    units: Iterable[UnitWeights],
+    options: TreeOptions,
+    sizes: UnitSizes | None = None,
 ) -> Forest:
     """Join trained units to a forest.
 
@@ -68,10 +83,12 @@ def make_forest(
         The rows and labels.
     plans : tuple of TreePlan
         The trees.
-    units : list of UnitWeights
+    units : iterable of UnitWeights
         What `train_unit` returned, in the order of the plans and of their `units()`.
     options : TreeOptions
         The options the units were trained with.
+    sizes : UnitSizes, optional
+        What the units have learnt, where it is known before. Then one unit at a time is asked for.
 
     Returns
     -------
@@ -88,25 +105,32 @@ def make_forest(
     >>> make_forest(data, plans, units, options).n_units
     1
     """
-    return Forest(data.n_features, data.n_labels, options.loss, options.normalize, plans, join_units(units))
+    return Forest(data.n_features, data.n_labels, options.loss, options.normalize, plans, join_units(units, sizes))
 
 
-def join_units(units: Sequence[UnitWeights]) -> Weights:
-    """The weights of all units of all trees, in the order of the trees and of `TreePlan.units`."""
-    features = [unit.features for unit in units]
-    before = row_pointers([len(unit.weights) for unit in units])
-    entry_ptr = [unit.feature_ptr[:-1] + start for unit, start in zip(units, before[:-1], strict=True)]
-    return Weights(
-        row_pointers([len(part) for part in features]),
-        _joined(features, np.int32),
-        np.concatenate([*entry_ptr, before[-1:]]),
-        _joined([unit.lanes for unit in units], np.uint8),
-        _joined([unit.weights for unit in units], np.float32),
-        row_pointers([len(unit.biases) for unit in units]),
-        _joined([unit.biases for unit in units], np.float32),
+def join_units(units: Iterable[UnitWeights], sizes: UnitSizes | None = None) -> Weights:
+    """The weights of all units of all trees, in the order of the trees and of `TreePlan.units`.
+
+    sizes: of the units; without them, all units are in memory at once.
+    """
+    if sizes is None:
+        units = list(units)
+        sizes = UnitSizes(*([len(unit[at]) for unit in units] for at in map(UnitWeights._fields.index, SIZED)))
+    feature_ptr, before, child_ptr = map(row_pointers, sizes)
+    joined = Weights(
+        feature_ptr,
+        np.empty(feature_ptr[-1], np.int32),
+        np.empty(feature_ptr[-1] + 1, np.int64),
+        np.empty(before[-1], np.uint8),
+        np.empty(before[-1], np.float32),
+        child_ptr,
+        np.empty(child_ptr[-1], np.float32),
     )
-
-
-def _joined(parts: Sequence[np.ndarray], dtype: type) -> np.ndarray:
-    """All parts, one after the other."""
-    return np.concatenate(parts).astype(dtype, copy=False) if parts else np.empty(0, dtype)
+    joined.entry_ptr[-1] = before[-1]
+    for number, unit in enumerate(units):
+        own, entries = (slice(*ends[number : number + 2]) for ends in (feature_ptr, before))
+        joined.features[own] = unit.features
+        joined.entry_ptr[own] = unit.feature_ptr[:-1] + before[number]
+        joined.lanes[entries], joined.weights[entries] = unit.lanes, unit.weights
+        joined.biases[slice(*child_ptr[number : number + 2])] = unit.biases
+    return joined

@@ -18,8 +18,8 @@ from xpipe.ground.calibration_map import CalibrationMap
 from xpipe.ground.checked_json import parse_json
 from xpipe.ground.given_labels import names_of
 from xpipe.ground.npy_header import read_npz
-from xpipe.ground.sparse_rows import entry_rows
 from xpipe.trees._beam_numba import Weights
+from xpipe.trees._storing_numba import NO_CHILD, NOT_ASCENDING, NOT_FINITE, OUT_OF_RANGE, check_weights, falls
 from xpipe.trees.forest import Forest
 from xpipe.trees.options import OptionValues, TreeOptions
 from xpipe.trees.planning import TreePlan
@@ -45,6 +45,12 @@ TYPES = {
 }
 CALIBRATION = ("calibration_scores", "calibration_probabilities")
 NAMES = "names"  # of the labels, as JSON; not there where labels have only numbers
+WRONG_WEIGHTS = {
+    OUT_OF_RANGE: "a feature is out of range",
+    NOT_ASCENDING: "the features of a unit are not ascending",
+    NO_CHILD: "a weight has no child",
+    NOT_FINITE: "a weight is not finite",
+}
 MOST = 2**31 - 1  # features, and labels: their numbers are int32
 UNREADABLE = (ValueError, KeyError, IndexError, OSError, OverflowError, MemoryError, TypeError)
 
@@ -142,18 +148,11 @@ def _check_weights(weights: Weights, plans: tuple[TreePlan, ...], n_features: in
         (weights.entry_ptr, weights.weights),
     ):
         _must(len(pointers) > 0 and pointers[0] == 0 and pointers[-1] == len(target), "its pointers do not fit")
-        _must((np.diff(pointers) >= 0).all(), "its pointers go down")
+        _must(not falls(pointers), "its pointers go down")
     _must(len(weights.entry_ptr) == len(weights.features) + 1, "its features do not fit their weights")
     _must(len(weights.lanes) == len(weights.weights), "its weights do not fit their children")
-    _must(_inside(weights.features, n_features), "a feature is out of range")
-    ascending = np.diff(weights.features) > 0
-    starts = weights.feature_ptr[1:-1]
-    between_units = starts[(starts > 0) & (starts < len(weights.features))] - 1
-    ascending[between_units] = True
-    _must(ascending.all(), "the features of a unit are not ascending")
-    unit_of = entry_rows(weights.entry_ptr[weights.feature_ptr])
-    _must((weights.lanes < np.array(n_children, dtype=np.int64)[unit_of]).all(), "a weight has no child")
-    _must(bool(np.isfinite(weights.weights).all() and np.isfinite(weights.biases).all()), "a weight is not finite")
+    wrong = check_weights(weights, np.array(n_children, dtype=np.int64), n_features)
+    _must(not wrong, WRONG_WEIGHTS.get(wrong, ""))
 
 
 def _checked_plans(

@@ -14,6 +14,7 @@ from xpipe.engine.messages import Finished, Unit, entry_of_file
 from xpipe.formats.parquet import read_label_embedding
 from xpipe.formats.parts import read_part
 from xpipe.ground import files
+from xpipe.ground.npy_header import check_npz
 from xpipe.ground.sparse import to_matrix
 from xpipe.ground.sparse_rows import concatenate
 from xpipe.stages.arrays import read_arrays, write_arrays
@@ -35,6 +36,7 @@ from xpipe.trees import (
 )
 from xpipe.trees import unit_costs as costs_of
 from xpipe.trees.calibration import fit_calibration
+from xpipe.trees.forest import SIZED, Forest, UnitSizes
 from xpipe.trees.planning import chosen_vectors, plan_trees
 from xpipe.trees.vectors import sum_rows
 
@@ -209,15 +211,19 @@ def _units_path(chunk: str, fold: int) -> str:
 
 
 def join_trees(folder: str, unit: Unit, shared: Trained) -> Finished[ModelFacts]:
-    """Join all trained units to the model, one fold after the other, and write it to one file."""
+    """Join all trained units to the model, one fold after the other, and write it to one file.
+
+    The task holds one model and the units of one chunk at a time.
+    """
     data, options = shared.training.data(folder), shared.training.options()
     folds, plans = hold_out(data, options), read_plans(folder)
-    forests = (
-        make_forest(data, plans, list(_read_units(folder, shared.chunks, fold)), options)
-        for fold in range(1, len(folds) + 1)
-    )
-    calibration = fit_calibration(data, forests, folds, threads=1) if plans else None
-    forest = make_forest(data, plans, list(_read_units(folder, shared.chunks, 0)), options)
+
+    def forest_of(fold: int) -> Forest:
+        units, sizes = _read_units(folder, shared.chunks, fold), _sizes_of_units(folder, shared.chunks, fold)
+        return make_forest(data, plans, units, options, sizes)
+
+    calibration = fit_calibration(data, lambda number: forest_of(1 + number), folds, threads=1) if plans else None
+    forest = forest_of(0)
     LabelTree.of(replace(forest, calibration=calibration), options).save(files.join(folder, MODEL_FILE))
     entry = entry_of_file(folder, MODEL_FILE)
     return Finished((entry,), ModelFacts(len(forest.weights.weights), entry.bytes))
@@ -228,4 +234,14 @@ def _read_units(folder: str, chunks: tuple[str, ...], fold: int) -> Iterator[Uni
     for chunk in chunks:
         arrays = read_arrays(folder, _units_path(chunk, fold))
         for number in range(len(arrays) // len(UnitWeights._fields)):
-            yield UnitWeights(*(arrays[f"{number}-{name}"] for name in UnitWeights._fields))
+            yield UnitWeights(*(arrays.pop(f"{number}-{name}") for name in UnitWeights._fields))
+
+
+def _sizes_of_units(folder: str, chunks: tuple[str, ...], fold: int) -> UnitSizes:
+    """What these units have learnt, by the headers of their files."""
+    sizes: list[list[int]] = []
+    for chunk in chunks:
+        headers = check_npz(files.join(folder, _units_path(chunk, fold)))
+        for number in range(len(headers) // len(UnitWeights._fields)):
+            sizes.append([headers[f"{number}-{name}"].shape[0] for name in SIZED])
+    return UnitSizes(*np.array(sizes, dtype=np.int64).reshape(-1, len(SIZED)).T.tolist())
