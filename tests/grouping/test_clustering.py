@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from tests.strategies import csr_matrices
 from xpipe.errors import ConfigError, DataError
 from xpipe.ground.seeding import bit_generator
-from xpipe.grouping.clustering import balanced_partition, check_depth
+from xpipe.grouping.clustering import Node, balanced_partition, bounds_of, check_depth, split_node
 
 
 def random_rows(n_rows, n_features=30, density=0.3, seed=0):
@@ -275,3 +277,21 @@ def test_a_matrix_that_breaks_the_rules_is_refused():
     X.data[3] = np.nan
     with pytest.raises(DataError, match="not finite"):
         balanced_partition(X, depth=1)
+
+
+@pytest.mark.parametrize(("arity", "depth", "cuts"), [(2, 5, (0, 1, 2, 5)), (2, 4, (0, 3, 4)), (3, 3, (0, 2, 3))])
+@pytest.mark.parametrize("n_rows", [307, 40])
+def test_node_by_node_it_is_the_same_partition(arity, depth, cuts, n_rows):
+    X = random_rows(n_rows, seed=2)
+    if arity**depth > n_rows:
+        depth, cuts = cuts[-2], cuts[:-1]
+    whole = balanced_partition(X, depth=depth, arity=arity, seed=7, purpose=("tree", 1), threads=2)
+    order, bounds = np.arange(n_rows), bounds_of(n_rows, depth, arity)
+    assert [own.tolist() for own in bounds] == [own.tolist() for own in whole.bounds]
+    for level, last in pairwise(cuts):
+        for number, (start, stop) in enumerate(pairwise(bounds[level].tolist())):
+            rows = order[start:stop]
+            assert (np.diff(rows) > 0).all()
+            node = Node(level, number)
+            order[start:stop] = rows[split_node(X[rows], node, last - level, arity=arity, seed=7, purpose=("tree", 1))]
+    assert order.tolist() == whole.order.tolist()

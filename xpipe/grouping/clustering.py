@@ -15,7 +15,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -131,20 +131,94 @@ def balanced_partition(
         raise ConfigError(f"noise must be a number from 0 to {MOST_NOISE:g}, got {noise}")
     if rounds < 0:
         raise ConfigError(f"rounds must be at least 0, got {rounds}")
-    vectors = _make_vectors(X, noise, seed, purpose)
-    threads = threads or usable_cores()
-    order = np.arange(n_rows, dtype=np.int64)
+    vectors, bounds = _make_vectors(X, noise, seed, purpose), bounds_of(n_rows, depth, arity)
+    return Partition(_split(vectors, n_features, Node(0, 0), bounds, arity, seed, rounds, purpose, threads), bounds)
+
+
+class Node(NamedTuple):
+    """A node of a partition: number `number` of its level; the root is on level 0."""
+
+    level: int
+    number: int
+
+
+def bounds_of(n_rows: int, depth: int, arity: int = 2) -> tuple[np.ndarray, ...]:
+    """The bounds of all levels of a partition, the root first: they follow from the number of rows alone.
+
+    Examples
+    --------
+    >>> from xpipe.grouping.clustering import bounds_of
+    >>> [bounds.tolist() for bounds in bounds_of(5, 2)]
+    [[0, 5], [0, 3, 5], [0, 2, 3, 4, 5]]
+    """
     levels = [np.array([0, n_rows], dtype=np.int64)]
+    for _ in range(depth):
+        levels.append(_cut(levels[-1], arity))
+    return tuple(levels)
+
+
+def split_node(
+    X: sp.csr_matrix,
+    node: Node,
+    levels: int,
+    *,
+    arity: int = 2,
+    seed: int = 0,
+    purpose: tuple[str | int, ...] = ("cluster",),
+    threads: int | None = None,
+) -> np.ndarray:
+    """Cut the rows of one node so many levels further, as `balanced_partition` cuts it among all others.
+
+    So a partition can be made node by node, by whoever has the rows of the node.
+
+    Parameters
+    ----------
+    X : scipy.sparse.csr_matrix of shape (n_rows, n_features)
+        The rows of the node, in the order of their numbers.
+    node : Node
+        The node.
+    levels : int
+        How many levels below it.
+    arity, seed, purpose, threads
+        As of `balanced_partition`.
+
+    Returns
+    -------
+    numpy.ndarray of shape (n_rows,)
+        int64: the rows of the nodes below it, one node after the other, counted from the first row of X.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from xpipe.grouping.clustering import Node, balanced_partition, split_node
+    >>> X = sp.csr_matrix(np.random.default_rng(0).random((9, 4), dtype=np.float32))
+    >>> whole, first = balanced_partition(X, depth=2), balanced_partition(X, depth=1)
+    >>> rows = first.order[first.bounds[1][1] :]
+    >>> (rows[split_node(X[rows], Node(1, 1), 1)] == whole.order[first.bounds[1][1] :]).all()
+    np.True_
+    """
+    X = canonical(X, "features")
+    vectors, bounds = _make_vectors(X, 0.0, seed, purpose), bounds_of(X.shape[0], levels, arity)
+    return _split(vectors, X.shape[1], node, bounds, arity, seed, ROUNDS, purpose, threads)
+
+
+def _split(
+    vectors: Vectors, n_features: int, node: Node, bounds: tuple[np.ndarray, ...], arity: int, seed: int, rounds: int,
+    purpose: tuple[str | int, ...], threads: int | None,
+) -> np.ndarray:  # fmt: skip
+    """The order of the rows of a node once the levels below it are cut. bounds: of these levels, the node's first."""
+    threads = threads or usable_cores()
+    order = np.arange(bounds[0][-1], dtype=np.int64)
     with ThreadPoolExecutor(threads, thread_name_prefix="xpipe-cluster") as pool:
-        for level in range(depth):
-            n_nodes = len(levels[-1]) - 1
-            draws = bit_generator(seed, *purpose, level).random_raw(n_nodes * arity).reshape(n_nodes, arity)
-            levels.append(_cut(levels[-1], arity))
-            split = _LevelSplit(vectors, n_features, order, levels[-2], levels[-1], draws, rounds)
+        for below, (own, children) in enumerate(pairwise(bounds)):
+            n_nodes, before = len(own) - 1, node.number * arity**below  # nodes of this level before the first one
+            draws = bit_generator(seed, *purpose, node.level + below).random_raw((before + n_nodes) * arity)
+            draws = draws[before * arity :].reshape(n_nodes, arity)
+            split = _LevelSplit(vectors, n_features, order, own, children, draws, rounds)
             cuts = np.unique(np.linspace(0, n_nodes, TASKS_PER_THREAD * threads + 1).astype(np.int64))
             for task in [pool.submit(split, first, last) for first, last in pairwise(cuts)]:
                 task.result()
-    return Partition(order, tuple(levels))
+    return order
 
 
 def _checked_depth(n_rows: int, depth: int | None, max_leaf_size: int | None, arity: int) -> int:
@@ -155,7 +229,7 @@ def _checked_depth(n_rows: int, depth: int | None, max_leaf_size: int | None, ar
         check_depth(n_rows, depth, arity)
         return depth
     if max_leaf_size is not None and depth is None:
-        return _depth_of(n_rows, max_leaf_size, arity)
+        return depth_of(n_rows, max_leaf_size, arity)
     raise ConfigError("either depth or max_leaf_size must be given, and not both")
 
 
@@ -220,7 +294,7 @@ def check_depth(n_rows: int, depth: int, arity: int = 2) -> None:
         )
 
 
-def _depth_of(n_rows: int, max_leaf_size: int, arity: int) -> int:
+def depth_of(n_rows: int, max_leaf_size: int, arity: int) -> int:
     """The least depth whose leaves have at most max_leaf_size rows."""
     if max_leaf_size < 1:
         raise ConfigError(f"max_leaf_size must be at least 1, got {max_leaf_size}")

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from xpipe.errors import DataError
 from xpipe.ground.machine import usable_cores
 from xpipe.ground.sparse import canonical, to_matrix
-from xpipe.grouping.clustering import balanced_partition
+from xpipe.grouping.clustering import Node, bounds_of, depth_of, split_node
 from xpipe.trees.options import TreeOptions
 from xpipe.trees.training_data import TrainingData
 from xpipe.trees.vectors import prune_vectors, sum_rows
@@ -140,31 +140,51 @@ def chosen_vectors(label_embedding: sp.csr_matrix, n_labels: int, labels: np.nda
     return prune_vectors(vectors[labels])
 
 
+class Halving(NamedTuple):
+    """How the labels of a tree are put into nodes by balanced k-means: `depth` times into `arity` parts.
+
+    One level of the tree stands for `per_level` of these.
+    """
+
+    n_labels: int
+    arity: int
+    depth: int
+    per_level: int
+
+
+def halving_of(n_labels: int, options: TreeOptions) -> Halving:
+    """How labels with positives are put into nodes, as deep as leaves of at most max_leaf labels need.
+
+    Where the arity is a power of two, labels are halved until they fit, and levels of that binary tree are left out so
+    that nodes have at most `arity` children. It takes a fraction of the time of cutting nodes into many parts at once.
+    """
+    per_level = options.arity.bit_length() - 1 if options.arity & (options.arity - 1) == 0 else 1
+    arity = options.arity if per_level == 1 else 2
+    return Halving(n_labels, arity, depth_of(n_labels, options.max_leaf, arity), per_level)
+
+
+def split_labels(
+    vectors: sp.csr_matrix, tree: int, halving: Halving, node: Node, levels: int, seed: int, threads: int | None = None
+) -> np.ndarray:
+    """The order of the labels of a node once it is cut so many levels further. vectors: one row per label of it."""
+    return split_node(vectors, node, levels, arity=halving.arity, seed=seed, purpose=("tree", tree), threads=threads)
+
+
+def tree_of(tree: int, labels: np.ndarray, order: np.ndarray, halving: Halving) -> TreePlan:
+    """The plan of a tree whose labels with positives have been put into this order."""
+    bounds = bounds_of(halving.n_labels, halving.depth, halving.arity)
+    depth = -(-halving.depth // halving.per_level)
+    levels = [bounds[halving.depth * level // max(depth, 1)] for level in range(depth + 1)]
+    return TreePlan(tree, labels[order], tuple(np.unique(level) for level in levels))
+
+
 def plan_trees(
     vectors: sp.csr_matrix, labels: np.ndarray, options: TreeOptions, threads: int | None = None
 ) -> tuple[TreePlan, ...]:
     """`plan_forest` for labels with positives and the vectors they are clustered by, one row per label."""
-    return tuple(
-        plan_tree(vectors, labels, tree, options.arity, options.max_leaf, options.seed, threads)
+    halving, root = halving_of(len(labels), options), Node(0, 0)
+    orders = (
+        split_labels(vectors, tree, halving, root, halving.depth, options.seed, threads)
         for tree in range(options.n_trees if len(labels) else 0)
     )
-
-
-def plan_tree(
-    vectors: sp.csr_matrix, labels: np.ndarray, tree: int, arity: int, max_leaf: int, seed: int,
-    threads: int | None = None,
-) -> TreePlan:  # fmt: skip
-    """Balanced k-means of labels, as deep as leaves of at most max_leaf labels need.
-
-    vectors: one row per label. Where the arity is a power of two, labels are halved until they fit, and levels of that
-    binary tree are left out so that nodes have at most `arity` children. This takes a fraction of the time of cutting
-    nodes into many parts at once.
-    """
-    halvings = arity.bit_length() - 1 if arity & (arity - 1) == 0 else 1
-    partition = balanced_partition(
-        vectors, max_leaf_size=max_leaf, arity=arity if halvings == 1 else 2, seed=seed, purpose=("tree", tree),
-        threads=threads,
-    )  # fmt: skip
-    depth = -(-partition.depth // halvings)
-    levels = [partition.bounds[partition.depth * level // max(depth, 1)] for level in range(depth + 1)]
-    return TreePlan(tree, labels[partition.order], tuple(np.unique(bounds) for bounds in levels))
+    return tuple(tree_of(tree, labels, order, halving) for tree, order in enumerate(orders))

@@ -12,14 +12,16 @@ import pytest
 from tests.engine.test_interruptions import kill
 from tests.samples import bytes_below, digests, run_pipeline, start_xpipe, write_dataset, write_pipeline
 from tests.waiting import wait_for
+from xpipe.engine.messages import Finished
 from xpipe.errors import ConfigError
 from xpipe.formats import read_xmc
 from xpipe.formats.parquet import iterate_groups, read_about, read_label_embedding, read_split
 from xpipe.ground.sparse import to_matrix
 from xpipe.ground.sparse_rows import concatenate, matrix_with_ones
 from xpipe.metrics import measure
-from xpipe.stages.train_trees import stored_rows
+from xpipe.stages.train_trees import planning, stored_rows
 from xpipe.stages.train_trees import work as train_tree
+from xpipe.stages.train_trees.messages import NodeToSplit, Planning
 from xpipe.trees import LabelTree
 
 TREE = ("train.tree.n_trees=2", "train.tree.arity=2", "train.tree.max_leaf=4")
@@ -36,11 +38,25 @@ def run(tmp_path, data, *overrides, cluster="none"):
     return run_pipeline(path, "assign.method=centred", *SETTINGS, *overrides)
 
 
+def recorded(split, splits):
+    """The same work, and a list of the nodes it is done for."""
+
+    def split_node(folder: str, unit: NodeToSplit, shared: Planning) -> Finished[None]:
+        splits.append((unit.tree, unit.level, unit.number, unit.last))
+        return split(folder, unit, shared)
+
+    return split_node
+
+
 def summary_of(results, stage):
     return next(made for made in results["stages"] if made["stage"] == stage)["summary"]
 
 
-def test_the_stages_are_the_library(tmp_path, data, monkeypatch):
+@pytest.mark.parametrize("many", [1, planning.MANY_LABELS])
+def test_the_stages_are_the_library(tmp_path, data, monkeypatch, many):
+    monkeypatch.setattr(planning, "MANY_LABELS", many)  # whether nodes are dealt to tasks
+    split, splits = planning.split_node, []
+    monkeypatch.setattr(planning, "split_node", recorded(split, splits))
     monkeypatch.setattr(stored_rows, "PART_ROWS", 20)  # rows of a unit are in several parts, of which one is open
     monkeypatch.setattr(stored_rows, "KEPT_BYTES", 1)
     results = run(tmp_path, data)
@@ -51,6 +67,7 @@ def test_the_stages_are_the_library(tmp_path, data, monkeypatch):
     assert (out / "models" / "tree.npz").read_bytes() == (tmp_path / "own.npz").read_bytes()
     X_test, Y_test = read_xmc(str(data / "test.txt"))
     original = np.flatnonzero(np.asarray((read_xmc(str(data / "train.txt"))[1] > 0).sum(axis=0)).ravel())
+    assert bool(splits) == (many == 1)
     found = tree.predict(X_test, k=3)
     wide = found.copy()
     wide.resize(found.shape[0], Y_test.shape[1])
@@ -65,7 +82,9 @@ def test_the_stages_are_the_library(tmp_path, data, monkeypatch):
     assert written["propensity"] == {"a": 0.55, "b": 1.5}
 
 
-def test_label_vectors_come_from_the_embedding_where_there_is_one(tmp_path, data):
+@pytest.mark.parametrize("many", [1, planning.MANY_LABELS])
+def test_label_vectors_come_from_the_embedding_where_there_is_one(tmp_path, data, monkeypatch, many):
+    monkeypatch.setattr(planning, "MANY_LABELS", many)
     results = run(tmp_path, data, "embed.steps=2")
     assert summary_of(results, "train")["label_vectors"] == "embedding"
     tree = str(tmp_path / "runs" / "sample" / "tree")
@@ -106,7 +125,7 @@ def test_positives_may_count_by_their_scores(tmp_path, data):
 
 def test_workers_and_chunks_change_no_byte(tmp_path, data, monkeypatch, workers):
     reference = run(tmp_path / "one", data)
-    monkeypatch.setattr(train_tree, "CHUNKS", 3)
+    monkeypatch.setattr(planning, "CHUNKS", 3)
     found = run(tmp_path / "many", data, cluster=workers(chunk_rows=7))
     assert digests(found)["train"] == digests(reference)["train"]
     assert digests(found)["evaluate"] == digests(reference)["evaluate"]

@@ -112,6 +112,8 @@ def _renumbered(found: Triple, original: np.ndarray) -> Triple:
 
 def measure_model(folder: str, unit: ModelToMeasure, shared: Truth) -> Finished[Figures]:
     """Write every metric of one model to a file. Gives the figures that tables show."""
+    _tree.cache_clear()  # all rows are predicted: a large model would stand beside all scores
+    _head.cache_clear()
     params, n_labels = shared.params, shared.n_labels
     scores = _read_scores(folder, unit.scores, n_labels)
     chances = _read_scores(folder, unit.probabilities, n_labels)

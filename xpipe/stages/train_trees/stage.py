@@ -22,8 +22,8 @@ from xpipe.stages.matrices import entries_of, rows_of
 from xpipe.stages.train_trees.params import TrainParams, TreeParams
 
 if TYPE_CHECKING:
+    from xpipe.stages.train_trees.messages import Training
     from xpipe.stages.train_trees.stored_rows import LabelFacts
-    from xpipe.stages.train_trees.work import Training
 
 MODEL = "tree_model"
 
@@ -56,27 +56,34 @@ def estimate(params: TrainParams, inputs: dict[str, Any]) -> Estimate:
 
 def run(context: Context[TrainParams]) -> Produced:
     """Store the rows, plan the trees, train their units on the cluster, join them to the model."""
-    from xpipe.stages.train_trees import work
+    from xpipe.stages.train_trees import planning, work
+    from xpipe.stages.train_trees.messages import LabelChunk, Planning, Trained, Training, TreeUnits
 
     params = context.params.tree
     assert params is not None  # or the stage is off
     dataset = dataset_folder(context.inputs["datasets"].folder, "tree")
-    training = work.Training(dataset, params, context.seed, is_weighted(dataset, params))
+    training = Training(dataset, params, context.seed, is_weighted(dataset, params))
     shared, labels, embedded = _store(context, training)
     chunks = [] if embedded else [
-        work.LabelChunk(f"labels-{index:05d}", rows, index, first, last)
+        LabelChunk(f"labels-{index:05d}", rows, index, first, last)
         for index, (first, last, rows) in enumerate(labels.chunks)
     ]  # fmt: skip
     context.map("vectors", work.sum_labels, chunks, shared, one_unit_per_task=True, doing="adding up rows of labels")
-    planning = work.Planning(shared, embedded, len(chunks))
-    (plan,) = context.map("plan", work.plan_forest, [Unit("trees", 0)], planning, doing="planning the trees")
+    options = shared.options()
+    starts = (*(first for first, _, _ in labels.chunks), labels.labels)
+    cuts = planning.cuts_of(labels.labels, options)
+    planned = Planning(shared, embedded, starts, cuts)
+    for wave in range(len(cuts) - 1):
+        nodes = planning.nodes_to_split(cuts, wave, labels.labels, options)
+        context.map(f"split-{wave}", planning.split_node, nodes, planned, doing="planning the trees")
+    (plan,) = context.map("plan", planning.plan_forest, [Unit("trees", 0)], planned, doing="planning the trees")
     units = [
-        work.TreeUnits(f"units-{number:05d}", rows, first, last)
+        TreeUnits(f"units-{number:05d}", rows, first, last)
         for number, (first, last, rows) in enumerate(plan.result.chunks)
     ]
     counts = Counts(plan.result.labels * plan.result.trees, "labels")
     context.map("units", work.train_units, units, shared, one_unit_per_task=True, doing="training", counts=counts)
-    parts = work.Trained(shared, tuple(unit.name for unit in units))
+    parts = Trained(shared, tuple(unit.name for unit in units))
     (joined,) = context.map("model", work.join_trees, [Unit("model", 0)], parts, doing="joining the trees")
     assert shared.rows is not None
     summary = {
