@@ -19,8 +19,8 @@ from xpipe.formats.parquet import iterate_groups, read_about, read_label_embeddi
 from xpipe.ground.sparse import to_matrix
 from xpipe.ground.sparse_rows import concatenate, matrix_with_ones
 from xpipe.metrics import measure
+from xpipe.stages.evaluate import work as evaluation
 from xpipe.stages.train_trees import planning, stored_rows
-from xpipe.stages.train_trees import work as train_tree
 from xpipe.stages.train_trees.messages import NodeToSplit, Planning
 from xpipe.trees import LabelTree
 
@@ -68,6 +68,7 @@ def test_the_stages_are_the_library(tmp_path, data, monkeypatch, many):
     X_test, Y_test = read_xmc(str(data / "test.txt"))
     original = np.flatnonzero(np.asarray((read_xmc(str(data / "train.txt"))[1] > 0).sum(axis=0)).ravel())
     assert bool(splits) == (many == 1)
+    assert evaluation._tree.cache_info().currsize == 0  # a large model is gone before all scores are measured
     found = tree.predict(X_test, k=3)
     wide = found.copy()
     wide.resize(found.shape[0], Y_test.shape[1])
