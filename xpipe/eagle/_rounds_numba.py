@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from xpipe.eagle._posteriors_numba import log_sums_of, noisy_or
-from xpipe.eagle._rows_numba import Lists
+from xpipe.eagle._rows_numba import Lists, prefetch_all, prefetch_row
 from xpipe.eagle._whitened_numba import (
+    AHEAD,
     add_coordinates,
     add_row,
     add_rows,
@@ -248,9 +249,15 @@ def take_largest(groups, chances, owned):
 @jit
 def score_members(members, samples, rows, space, scores):
     """Score the members of a group by the sums."""
-    for member in members:
+    sparse = rows.sparse
+    for place in range(len(members)):
+        if place + AHEAD < len(members):
+            following = samples[members[place + AHEAD]]
+            prefetch_row(sparse.indices, sparse.values, sparse.indptr[following], sparse.indptr[following + 1])
+            prefetch_all(rows.coordinates[following])
+        member = members[place]
         sample = samples[member]
-        found = multiply_row(sample, rows.sparse.indptr, rows.sparse.indices, rows.sparse.values, space.dense)
+        found = multiply_row(sample, sparse.indptr, sparse.indices, sparse.values, space.dense)
         scores[member] = found - multiply_leading(rows.coordinates[sample], space.leading)
 
 

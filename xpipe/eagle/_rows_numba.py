@@ -71,6 +71,13 @@ def prefetch_row(columns, values, start, stop):
 
 
 @jit
+def prefetch_all(vector):
+    """Ask the processor to load a vector into its cache."""
+    for p in range(0, len(vector), CACHE_LINE):
+        prefetch(vector, p)  # type: ignore[call-arg]
+
+
+@jit
 def dot_row(columns, values, start, stop, vector):
     """<row, vector>, as four sums side by side: a single sum would wait for each of its additions."""
     columns, values = columns[start:stop], values[start:stop]

@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from xpipe.eagle._rows_numba import prefetch_all, prefetch_row
 from xpipe.ground.accelerate import jit, jit_sums
 from xpipe.ground.sparse import Triple
 
+AHEAD = 2  # how many rows ahead the processor is asked to load a row: memory is what sums and products wait for
 COORDINATES_AT_ONCE = 64  # coordinates that are transposed before the next ones
 
 
@@ -30,6 +32,9 @@ class Whitened(NamedTuple):
 def add_rows(numbers, weights, indptr, indices, values, dense):
     """dense += the weighted sum of sparse rows."""
     for place in range(len(numbers)):
+        if place + AHEAD < len(numbers):
+            following = numbers[place + AHEAD]
+            prefetch_row(indices, values, indptr[following], indptr[following + 1])
         if weights[place] != 0:
             add_row(numbers[place], weights[place], indptr, indices, values, dense)
 
@@ -49,6 +54,8 @@ def add_row(row, weight, indptr, indices, values, dense):
 def add_coordinates(numbers, weights, coordinates, leading):
     """leading += the weighted sum of rows of coordinates."""
     for place in range(len(numbers)):
+        if place + AHEAD < len(numbers):
+            prefetch_all(coordinates[numbers[place + AHEAD]])
         if weights[place] != 0:
             add_to(leading, weights[place], coordinates[numbers[place]])
 
