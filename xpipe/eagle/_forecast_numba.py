@@ -56,8 +56,9 @@ def score_samples(samples, rows, space):
     scores[:] = 0
     for place in range(len(samples)):
         row, found = samples[place], scores[place]
-        for entry in range(indptr[row], indptr[row + 1]):
-            source, value = sums[indices[entry]], values[entry]
+        own_indices, own_values = indices[indptr[row] : indptr[row + 1]], values[indptr[row] : indptr[row + 1]]
+        for entry in range(len(own_indices)):
+            source, value = sums[own_indices[entry]], own_values[entry]
             for lane in range(lanes):
                 found[lane] += value * source[lane]
         for c in range(len(sum_coordinates)):

@@ -72,10 +72,10 @@ def measure_influence(indptr, values, coordinates, influence):
 
 
 @jit
-def gram_rows(rows, first, last, gram):
-    """gram[f, f:] = row f of X^T X from its diagonal on, for features first to last - 1.
+def gram_rows(rows, mean, first, last, gram):
+    """gram[f, f:] = row f of (X - mean)^T (X - mean) from its diagonal on, for features first to last - 1.
 
-    rows: the Triple of X; the features of a row are sorted. Each cell adds its samples in order.
+    rows: the Triple of X; the features of a row are sorted. gram is 0 on entry. Each cell adds its samples in order.
     """
     indptr, indices, values = rows
     for row in range(len(indptr) - 1):
@@ -87,6 +87,10 @@ def gram_rows(rows, first, last, gram):
             for entry in range(len(own_indices)):
                 target[own_indices[entry]] += weight * own_values[entry]
             place += 1
+    for feature in range(first, min(last, len(mean))):
+        weight, target, others = np.float32(len(indptr) - 1) * mean[feature], gram[feature, feature:], mean[feature:]
+        for place in range(len(others)):
+            target[place] -= weight * others[place]
 
 
 @jit

@@ -135,9 +135,7 @@ def _gram(X: sp.csr_matrix, mean: np.ndarray, threads: int) -> np.ndarray:
     gram = np.zeros((n_features, n_features), dtype=np.float32)
     with ThreadPoolExecutor(threads) as pool:
         pieces = range(0, n_features, GRAM_FEATURES)
-        list(pool.map(lambda first: kernels.gram_rows(rows, first, first + GRAM_FEATURES, gram), pieces))
-    for feature in range(n_features):
-        gram[feature, feature:] -= np.float32(X.shape[0]) * mean[feature] * mean[feature:]
+        list(pool.map(lambda first: kernels.gram_rows(rows, mean, first, first + GRAM_FEATURES, gram), pieces))
     kernels.mirror(gram)
     return gram
 
