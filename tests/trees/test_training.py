@@ -146,7 +146,7 @@ def test_wide_nodes_are_cut_into_units():
     assert [(unit.first_child, unit.last_child) for unit in units] == [(0, 128), (128, len(plan.order))]
     costs = unit_costs(data, plan)
     assert len(costs) == 2
-    assert costs[0] > costs[1] > 0
+    assert costs[0] == costs[1] > 0  # both visit the same rows
     alone = train_unit(data, plan, units[1], TreeOptions())
     assert len(alone.biases) == len(plan.order) - 128 <= 2 * LANES
 

@@ -21,7 +21,8 @@ Holds nothing of its own: the names that `__init__.pyi` lists are imported on fi
 A unit is some children of one node. It needs the rows that reach its node and their labels, nothing of other units:
 `prepare_data(X[rows], Y[rows], ...)` with `rows` ascending and every row among them that has a label below the node
 (`unit_rows(...).rows`, or more) gives the same bytes as the whole data. All units below one node are a subtree, and
-need the rows of that node only. UnitWeights and TreePlan are plain arrays, fit for a file.
+need the rows of that node only. Where very many rows reach a node, it is trained in parts (`row_parts`), which can be
+spread as well. UnitWeights and TreePlan are plain arrays, fit for a file.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from .options import TreeOptions as TreeOptions
 from .planning import TreePlan as TreePlan
 from .planning import Unit as Unit
 from .planning import plan_forest as plan_forest
+from .row_parts import UnitWeights as UnitWeights
 from .training import Owners as Owners
-from .training import UnitWeights as UnitWeights
 from .training import train_unit as train_unit
 from .training import train_unit_without as train_unit_without
 from .training import unit_costs as unit_costs

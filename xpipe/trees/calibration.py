@@ -19,7 +19,7 @@ from xpipe.trees.forest import Forest, make_forest
 from xpipe.trees.options import BEAM, TreeOptions
 from xpipe.trees.planning import TreePlan
 from xpipe.trees.prediction import predict_rows
-from xpipe.trees.training import UnitWeights
+from xpipe.trees.row_parts import UnitWeights
 from xpipe.trees.training_data import TrainingData
 
 HELD_OUT = 4000  # rows, at most

@@ -17,7 +17,7 @@ from xpipe.ground.sparse_rows import row_pointers
 from xpipe.trees._beam_numba import Level, Weights
 from xpipe.trees.options import Loss, TreeOptions
 from xpipe.trees.planning import TreePlan
-from xpipe.trees.training import UnitWeights
+from xpipe.trees.row_parts import UnitWeights
 from xpipe.trees.training_data import TrainingData
 
 SIZED = ("features", "weights", "biases")  # fields of `UnitWeights`, as `UnitSizes` has them

@@ -27,7 +27,8 @@ from xpipe.trees.forest import Forest
 from xpipe.trees.options import BEAM, Calibrate, Loss, TreeOptions
 from xpipe.trees.planning import plan_forest
 from xpipe.trees.prediction import predict_rows
-from xpipe.trees.training import UnitWeights, train_unit_without, unit_costs
+from xpipe.trees.row_parts import UnitWeights, parts_of_units
+from xpipe.trees.training import mean_of_units, train_part, unit_costs
 from xpipe.trees.training_data import prepare_data, row_scales
 
 
@@ -171,25 +172,33 @@ class LabelTree(Estimator):
         data = prepare_data(X, labels.matrix, label_scores, normalize=options.normalize)
         plans = plan_forest(data, label_embedding, options, threads)
         tasks = [
-            (plan, unit, cost)
+            (plan, unit, part, cost // part.of)
             for plan in plans
-            for unit, cost in zip(plan.units(), unit_costs(data, plan), strict=True)
+            for unit, cost, parts in zip(
+                plan.units(), unit_costs(data, plan), parts_of_units(data.label_rows, plan), strict=True
+            )
+            for part in parts
         ]
         if progress is not None:
-            progress.expect(sum(cost for _, _, cost in tasks))
+            progress.expect(sum(cost for *_, cost in tasks))
         folds = hold_out(data, options)
         found: list[tuple[UnitWeights, ...]] = [()] * len(tasks)
 
         def work(number: int) -> None:
-            plan, unit, cost = tasks[number]
-            found[number] = train_unit_without(data, plan, unit, options, folds)
+            plan, unit, part, cost = tasks[number]
+            found[number] = train_part(data, plan, unit, options, folds, part)
             if progress is not None:
                 progress.advance(cost)
 
         with ThreadPoolExecutor(threads, thread_name_prefix="xpipe-trees") as pool:
             # long units first, so that no thread is left alone with one at the end
-            list(pool.map(work, sorted(range(len(tasks)), key=lambda number: -tasks[number][2])))
-        forest = make_calibrated(data, plans, found, folds, options, threads)
+            list(pool.map(work, sorted(range(len(tasks)), key=lambda number: -tasks[number][-1])))
+        units = [
+            mean_of_units(found[last + 1 - part.of : last + 1], unit, options)
+            for last, (_, unit, part, _) in enumerate(tasks)
+            if part.number == part.of - 1
+        ]
+        forest = make_calibrated(data, plans, units, folds, options, threads)
         self._forest, self._trained_with = replace(forest, names=labels.names), options
         return self
 

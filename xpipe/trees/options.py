@@ -71,7 +71,7 @@ class TreeOptions:
     cost: float = 0.8
     bias: float = 1.0
     tolerance: float = 0.01
-    max_rounds: int = 100
+    max_rounds: int = 20
     threshold: float = 0.1
     normalize: bool = True
     seed: int = 0

@@ -17,6 +17,7 @@ from xpipe.ground.sparse import read_only
 from xpipe.ground.sparse_rows import entries_of_rows, row_pointers
 from xpipe.trees.options import TreeOptions
 from xpipe.trees.planning import TreePlan, Unit
+from xpipe.trees.row_parts import Part, UnitWeights, mean_of_parts, parts_of
 from xpipe.trees.training_data import TrainingData
 
 if TYPE_CHECKING:
@@ -25,16 +26,6 @@ if TYPE_CHECKING:
 FORGETTING = 5  # rounds at most, once some rows are forgotten
 SMALLEST = 1e-30  # smaller weights count as 0, whatever the threshold
 LINE = 64  # bytes of a line of the cache: LANES numbers
-
-
-class UnitWeights(NamedTuple):
-    """What a unit has learnt: features[f] has the entries feature_ptr[f] to feature_ptr[f + 1] - 1."""
-
-    features: np.ndarray  # int32, ascending; only those with weights
-    feature_ptr: np.ndarray  # int64
-    lanes: np.ndarray  # uint8: which of the unit's children
-    weights: np.ndarray  # float32
-    biases: np.ndarray  # float32, one per child
 
 
 class Owners(NamedTuple):
@@ -60,8 +51,8 @@ def unit_costs(data: TrainingData, plan: TreePlan) -> np.ndarray:
     Returns
     -------
     numpy.ndarray of shape (n_units,)
-        int64, in the order of `plan.units()`: entries of the rows that may reach the unit's node, times the number of
-        vectors its children take.
+        int64, in the order of `plan.units()`: entries of the rows that may reach the unit's node. How many children it
+        has hardly matters: memory is what training waits for.
 
     Examples
     --------
@@ -72,8 +63,6 @@ def unit_costs(data: TrainingData, plan: TreePlan) -> np.ndarray:
     >>> unit_costs(data, plan).tolist()
     [8]
     """
-    from xpipe.trees._lanes_numba import LANES
-
     label_sizes = np.diff(data.label_rows.indptr)[plan.order]
     reached = row_pointers(label_sizes)
     entries_per_row = 1 + data.X.n_entries // max(data.X.n_rows, 1)
@@ -81,7 +70,7 @@ def unit_costs(data: TrainingData, plan: TreePlan) -> np.ndarray:
     for unit in plan.units():
         start, stop = plan.span(unit.level, unit.node)
         rows = min(int(reached[stop] - reached[start]), data.X.n_rows)
-        costs.append(rows * int(entries_per_row) * -(-(unit.last_child - unit.first_child) // LANES))
+        costs.append(rows * int(entries_per_row))
     return np.array(costs, dtype=np.int64)
 
 
@@ -124,7 +113,7 @@ def train_unit_without(
 
     The classifiers of a fold start from those of all rows, without what its rows have added to them, and need few
     rounds over the others. They are nearly those that the others alone give: scores of the fold's rows are worth what
-    scores of new rows are worth.
+    scores of new rows are worth. Where very many rows reach the node, it is trained in parts (`row_parts`).
 
     Parameters
     ----------
@@ -148,10 +137,39 @@ def train_unit_without(
     >>> whole.features.tolist(), fold.features.tolist()
     ([0, 1, 2, 3], [0, 2])
     """
+    owned = unit_rows(data.label_rows, plan, unit)
+    parts = [_train_part(data, plan, unit, options, folds, owned, part) for part in parts_of(len(owned.rows))]
+    return mean_of_units(parts, unit, options)
+
+
+def mean_of_units(
+    parts: Sequence[tuple[UnitWeights, ...]], unit: Unit, options: TreeOptions
+) -> tuple[UnitWeights, ...]:
+    """What the parts of a unit have learnt together: from all rows, and without each fold."""
+    return tuple(mean_of_parts(same, unit, options) for same in zip(*parts, strict=True))
+
+
+def train_part(
+    data: TrainingData, plan: TreePlan, unit: Unit, options: TreeOptions, folds: Sequence[np.ndarray], part: Part
+) -> tuple[UnitWeights, ...]:
+    """Train a unit on a part of the rows that reach it; the parts of `parts_of` give `mean_of_units` what it needs."""
+    return _train_part(data, plan, unit, options, folds, unit_rows(data.label_rows, plan, unit), part)
+
+
+def _train_part(
+    data: TrainingData,
+    plan: TreePlan,
+    unit: Unit,
+    options: TreeOptions,
+    folds: Sequence[np.ndarray],
+    owned: Owners,
+    part: Part,
+) -> tuple[UnitWeights, ...]:
+    """`train_unit_without` on some of the rows; where there are several parts, with the smallest weights, too."""
     from xpipe.trees import _solver_numba
     from xpipe.trees._lanes_numba import LANES
 
-    rows, owner_ptr, owners, weights, doubts = unit_rows(data.label_rows, plan, unit)
+    rows, owner_ptr, owners, weights, doubts = _rows_of_part(owned, part)
     n_lanes = unit.last_child - unit.first_child
     width = LANES * -(-n_lanes // LANES)
     features, node = _gather(data, rows, options.bias)
@@ -166,9 +184,11 @@ def train_unit_without(
     )
     cost = np.float32(options.cost)
     positives = _solver_numba.Positives(owner_ptr, owners, cost * weights, cost * doubts)
-    state = np.uint64(bit_generator(options.seed, "tree", plan.tree, "solve", *unit).random_raw())
+    names = () if part.of == 1 else ("part", part.number)
+    state = np.uint64(bit_generator(options.seed, "tree", plan.tree, "solve", *unit, *names).random_raw())
     _solver_numba.solve_lanes(node, positives, np.arange(len(rows)), n_lanes, settings, state, block, betas)
-    found = [_keep_large(block, betas, n_lanes, features, options)]
+    bias, threshold = np.float32(options.bias), options.threshold if part.of == 1 else 0.0
+    found = [_keep_large(block, betas, n_lanes, features, bias, threshold)]
     fewer = settings._replace(max_rounds=min(settings.max_rounds, FORGETTING))
     for number, fold in enumerate(folds):
         gone = np.isin(rows, fold, assume_unique=True)
@@ -179,8 +199,17 @@ def train_unit_without(
         own, own_betas = (block, betas) if last else (_aligned_copy(block), _aligned_copy(betas))
         _solver_numba.forget_rows(node, np.flatnonzero(gone), settings.bias, own, own_betas)
         _solver_numba.solve_lanes(node, positives, np.flatnonzero(~gone), n_lanes, fewer, state, own, own_betas)
-        found.append(_keep_large(own, own_betas, n_lanes, features, options))
+        found.append(_keep_large(own, own_betas, n_lanes, features, bias, threshold))
     return tuple(found)
+
+
+def _rows_of_part(owned: Owners, part: Part) -> Owners:
+    """The rows of a part, and which children they are in."""
+    if part.of == 1:
+        return owned
+    pointers, entries = entries_of_rows(owned.owner_ptr, np.arange(part.number, len(owned.rows), part.of))
+    rows = owned.rows[part.number :: part.of]
+    return Owners(rows, pointers, owned.owners[entries], owned.weights[entries], owned.doubts[entries])
 
 
 def _aligned_zeros(n_rows: int, width: int) -> np.ndarray:
@@ -238,12 +267,12 @@ def _gather(data: TrainingData, rows: np.ndarray, bias: float) -> tuple[NodeFeat
 
 
 def _keep_large(
-    block: np.ndarray, betas: np.ndarray, n_lanes: int, features: NodeFeatures, options: TreeOptions
+    block: np.ndarray, betas: np.ndarray, n_lanes: int, features: NodeFeatures, bias: np.float32, least: float
 ) -> UnitWeights:
-    """The trained weights that are not below the threshold."""
+    """The trained weights that are not below `least`."""
     from xpipe.trees._gather_numba import keep_large
 
-    threshold = np.float32(max(options.threshold, SMALLEST))
+    threshold = np.float32(max(least, SMALLEST))
     counts = np.zeros(len(features.features), dtype=np.int64)
     lanes, weights = np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.float32)
     n_large = keep_large(block, betas, features, n_lanes, threshold, counts, lanes, weights)
@@ -251,7 +280,7 @@ def _keep_large(
         lanes, weights = np.empty(n_large, dtype=np.uint8), np.empty(n_large, dtype=np.float32)
         keep_large(block, betas, features, n_lanes, threshold, counts, lanes, weights)
     kept = np.flatnonzero(counts)
-    biases = block[-1, :n_lanes] * np.float32(options.bias)
+    biases = block[-1, :n_lanes] * bias
     return UnitWeights(features.features[kept], row_pointers(counts[kept]), lanes, weights, biases)
 
 

@@ -22,7 +22,7 @@ from xpipe.metrics import measure
 from xpipe.stages.evaluate import work as evaluation
 from xpipe.stages.train_trees import planning, stored_rows
 from xpipe.stages.train_trees.messages import NodeToSplit, Planning
-from xpipe.trees import LabelTree
+from xpipe.trees import LabelTree, row_parts
 
 TREE = ("train.tree.n_trees=2", "train.tree.arity=2", "train.tree.max_leaf=4")
 SETTINGS = ("emit.formats=[parquet]", *TREE, "evaluate.k=3")
@@ -52,8 +52,9 @@ def summary_of(results, stage):
     return next(made for made in results["stages"] if made["stage"] == stage)["summary"]
 
 
-@pytest.mark.parametrize("many", [1, planning.MANY_LABELS])
-def test_the_stages_are_the_library(tmp_path, data, monkeypatch, many):
+@pytest.mark.parametrize(("many", "part"), [(1, 30), (planning.MANY_LABELS, row_parts.ROWS_OF_PART)])
+def test_the_stages_are_the_library(tmp_path, data, monkeypatch, many, part):
+    monkeypatch.setattr(row_parts, "ROWS_OF_PART", part)  # whether nodes are trained in parts
     monkeypatch.setattr(planning, "MANY_LABELS", many)  # whether nodes are dealt to tasks
     split, splits = planning.split_node, []
     monkeypatch.setattr(planning, "split_node", recorded(split, splits))

@@ -78,7 +78,8 @@ def run(context: Context[AssignParams]) -> Produced:
             doing="whitening rows", counts=Counts(rows_of(context.inputs["features"], "train"), "rows"),
         )  # fmt: skip
         settled = dataclasses.replace(settled, coordinates=tuple(made.files[0].path for made in written))
-    chunks = context.map("labels", work.assign_chunk, planned.result.units(), settled, doing="finding owners")
+    units = planned.result.units()
+    chunks = context.map("labels", work.assign_chunk, units, settled, one_unit_per_task=True, doing="finding owners")
     found = _owner_files(context, chunks, settled)
     (gathered,) = context.map("rows", work.gather_rows, [Unit("train", 0)], found, doing="joining")
     features = context.inputs["features"]

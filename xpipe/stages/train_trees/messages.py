@@ -8,6 +8,7 @@ from xpipe.engine.messages import Unit
 from xpipe.stages.train_trees.params import TreeParams
 from xpipe.stages.train_trees.stored_rows import RowFacts, open_data
 from xpipe.trees import TrainingData, TreeOptions
+from xpipe.trees.row_parts import Part
 
 
 @dataclass(frozen=True)
@@ -61,17 +62,29 @@ class NodeToSplit(Unit):
 
 @dataclass(frozen=True)
 class TreeUnits(Unit):
-    """Units first to last - 1 of all trees, counted tree after tree; its size: rows, each as often as it is taken."""
+    """Units first to last - 1 of all trees, counted tree after tree; its size: rows, each as often as it is taken.
+
+    part: of the rows that reach them.
+    """
 
     first: int
     last: int
+    part: Part
+
+
+@dataclass(frozen=True)
+class UnitOfParts(Unit):
+    """A unit that was trained in parts. parts: the names of what was trained, in order."""
+
+    number: int  # of the unit, counted tree after tree
+    parts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class ForestPlan:
     """The trees, and how their units are cut into tasks."""
 
-    chunks: tuple[tuple[int, int, int], ...]  # first unit, one after the last unit, rows
+    chunks: tuple[tuple[int, int, int, int], ...]  # first unit, one after the last unit, rows, parts of the rows
     trees: int
     levels: int  # of one tree
     labels: int  # with positives

@@ -24,6 +24,7 @@ from xpipe.stages.train_trees.messages import ForestPlan, NodeToSplit, Planning
 from xpipe.trees import TreeOptions, TreePlan, hold_out
 from xpipe.trees import unit_costs as costs_of
 from xpipe.trees.planning import chosen_vectors, halving_of, plan_trees, split_labels, tree_of
+from xpipe.trees.row_parts import parts_of_units
 
 CHUNKS = 64  # tasks of about equal cost; fixed, so that the number of workers changes no file
 MANY_LABELS = 1 << 15  # from here on their nodes are dealt to tasks
@@ -101,11 +102,12 @@ def plan_forest(folder: str, unit: Unit, shared: Planning) -> Finished[ForestPla
         _vectors_of(folder, np.arange(len(data.labels)), shared), data.labels, options, threads=1
     )  # fmt: skip
     costs = np.concatenate([np.zeros(0, np.int64), *(costs_of(data, plan) for plan in plans)])
+    parts = [len(own) for plan in plans for own in parts_of_units(data.label_rows, plan)]
     per_row = 1 + data.X.n_entries // max(data.X.n_rows, 1)
     arrays = {f"order-{plan.tree}": plan.order for plan in plans}
     arrays |= {f"bounds-{plan.tree}-{level}": plan.bounds[level] for plan in plans for level in range(plan.depth)}
     found = ForestPlan(
-        chunks=tuple(cut_by_cost(costs // per_row)),
+        chunks=tuple(_chunks_of_units(costs // per_row, parts)),
         trees=len(plans),
         levels=plans[0].depth if plans else 0,
         labels=len(data.labels),
@@ -131,12 +133,24 @@ def _joined_plans(folder: str, labels: np.ndarray, shared: Planning) -> tuple[Tr
     )
 
 
-def cut_by_cost(costs: np.ndarray) -> list[tuple[int, int, int]]:
-    """Chunks of consecutive units: (first, one after the last, cost)."""
+def _chunks_of_units(costs: np.ndarray, parts: list[int]) -> list[tuple[int, int, int, int]]:
+    """Chunks of consecutive units: (first, one after the last, cost, parts). A unit in parts is a chunk of its own."""
+    chunks, first = [], 0
+    for unit in (*np.flatnonzero(np.array(parts) > 1).tolist(), len(costs)):
+        between = cut_by_cost(costs[first:unit], costs.sum() / CHUNKS)
+        chunks += [(first + start, first + stop, cost, 1) for start, stop, cost in between]
+        if unit < len(costs):
+            chunks.append((unit, unit + 1, int(costs[unit]), parts[unit]))
+        first = unit + 1
+    return chunks
+
+
+def cut_by_cost(costs: np.ndarray, enough: float) -> list[tuple[int, int, int]]:
+    """Chunks of consecutive units: (first, one after the last, cost). A chunk ends when it costs enough."""
     chunks, first, total = [], 0, 0
     for number, cost in enumerate(costs.tolist()):
         total += cost
-        if total >= costs.sum() / CHUNKS or number == len(costs) - 1:
+        if total >= enough or number == len(costs) - 1:
             chunks.append((first, number + 1, total))
             first, total = number + 1, 0
     return chunks

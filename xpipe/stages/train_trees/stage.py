@@ -22,7 +22,7 @@ from xpipe.stages.matrices import entries_of, rows_of
 from xpipe.stages.train_trees.params import TrainParams, TreeParams
 
 if TYPE_CHECKING:
-    from xpipe.stages.train_trees.messages import Training
+    from xpipe.stages.train_trees.messages import ForestPlan, Training, TreeUnits, UnitOfParts
     from xpipe.stages.train_trees.stored_rows import LabelFacts
 
 MODEL = "tree_model"
@@ -57,7 +57,7 @@ def estimate(params: TrainParams, inputs: dict[str, Any]) -> Estimate:
 def run(context: Context[TrainParams]) -> Produced:
     """Store the rows, plan the trees, train their units on the cluster, join them to the model."""
     from xpipe.stages.train_trees import planning, work
-    from xpipe.stages.train_trees.messages import LabelChunk, Planning, Trained, Training, TreeUnits
+    from xpipe.stages.train_trees.messages import LabelChunk, Planning, Trained, Training
 
     params = context.params.tree
     assert params is not None  # or the stage is off
@@ -77,14 +77,13 @@ def run(context: Context[TrainParams]) -> Produced:
         nodes = planning.nodes_to_split(cuts, wave, labels.labels, options)
         context.map(f"split-{wave}", planning.split_node, nodes, planned, doing="planning the trees")
     (plan,) = context.map("plan", planning.plan_forest, [Unit("trees", 0)], planned, doing="planning the trees")
-    units = [
-        TreeUnits(f"units-{number:05d}", rows, first, last)
-        for number, (first, last, rows) in enumerate(plan.result.chunks)
-    ]
+    units, of_parts = _units_to_train(plan.result)
     counts = Counts(plan.result.labels * plan.result.trees, "labels")
     context.map("units", work.train_units, units, shared, one_unit_per_task=True, doing="training", counts=counts)
-    parts = Trained(shared, tuple(unit.name for unit in units))
-    (joined,) = context.map("model", work.join_trees, [Unit("model", 0)], parts, doing="joining the trees")
+    context.map("parts", work.join_parts, of_parts, shared, one_unit_per_task=True, doing="joining parts of nodes")
+    whole = {unit.first: unit.name for unit in units} | {unit.number: unit.name for unit in of_parts}
+    trained = Trained(shared, tuple(whole[first] for first in sorted(whole)))
+    (joined,) = context.map("model", work.join_trees, [Unit("model", 0)], trained, doing="joining the trees")
     assert shared.rows is not None
     summary = {
         "rows": shared.rows.starts[-1],
@@ -97,6 +96,26 @@ def run(context: Context[TrainParams]) -> Produced:
         "bytes": joined.result.bytes,
     }
     return Produced({MODEL: (joined.files, {})}, summary)
+
+
+def _units_to_train(plan: ForestPlan) -> tuple[list[TreeUnits], list[UnitOfParts]]:
+    """(What is trained, the longest first; the units that are trained in parts)."""
+    from xpipe.stages.train_trees.messages import TreeUnits, UnitOfParts
+    from xpipe.trees.row_parts import Part
+
+    units: list[TreeUnits] = []
+    of_parts: list[UnitOfParts] = []
+    for number, (first, last, rows, n_parts) in enumerate(plan.chunks):
+        name = f"units-{number:05d}"
+        if n_parts == 1:
+            units.append(TreeUnits(name, rows, first, last, Part(0, 1)))
+            continue
+        parts = [
+            TreeUnits(f"{name}-{part}", rows // n_parts, first, last, Part(part, n_parts)) for part in range(n_parts)
+        ]
+        units += parts
+        of_parts.append(UnitOfParts(name, rows, first, tuple(part.name for part in parts)))
+    return sorted(units, key=lambda unit: -unit.size), of_parts
 
 
 def is_weighted(dataset: str, params: TreeParams) -> bool:
@@ -146,7 +165,7 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="train",
     section="train",
-    version=6,
+    version=7,
     reads=("datasets", "features?"),
     writes=(MODEL,),
     params=TrainParams,

@@ -10,26 +10,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from xpipe.engine.messages import Finished, Unit, entry_of_file
+from xpipe.engine.messages import FileEntry, Finished, Unit, entry_of_file
 from xpipe.ground import files
 from xpipe.ground.npy_header import check_npz
 from xpipe.stages.arrays import read_arrays, write_arrays
 from xpipe.stages.emitted_paths import MODELS_FOLDER
 from xpipe.stages.matrices import write_matrix_part
-from xpipe.stages.train_trees.messages import LabelChunk, ModelFacts, Trained, Training, TreeUnits
-from xpipe.stages.train_trees.planning import VECTORS, cut_by_cost, read_plans
+from xpipe.stages.train_trees.messages import LabelChunk, ModelFacts, Trained, Training, TreeUnits, UnitOfParts
+from xpipe.stages.train_trees.planning import CHUNKS, VECTORS, cut_by_cost, read_plans
 from xpipe.stages.train_trees.stored_rows import DatasetFiles, LabelFacts, Stored
 from xpipe.stages.train_trees.stored_rows import store_rows as store_dataset_rows
 from xpipe.stages.train_trees.stored_rows import transpose_labels as transpose_stored_labels
-from xpipe.trees import (
-    LabelTree,
-    UnitWeights,
-    hold_out,
-    make_forest,
-    train_unit_without,
-)
+from xpipe.trees import LabelTree, TreePlan, UnitWeights, hold_out, make_forest
 from xpipe.trees.calibration import fit_calibration
 from xpipe.trees.forest import SIZED, Forest, UnitSizes
+from xpipe.trees.planning import Unit as PlannedUnit
+from xpipe.trees.training import mean_of_units, train_part
 from xpipe.trees.vectors import sum_rows
 
 MODEL_FILE = f"tree_model/{MODELS_FOLDER}/tree.npz"
@@ -46,7 +42,7 @@ def transpose_labels(folder: str, unit: Unit, shared: Training) -> Finished[Labe
     entries = transpose_stored_labels(folder, shared.rows, shared.dataset, weighted=shared.weighted)
     sizes = np.diff(shared.data(folder).label_rows.indptr)
     sizes = sizes[sizes > 0]
-    return Finished(entries, LabelFacts(len(sizes), tuple(cut_by_cost(sizes))))
+    return Finished(entries, LabelFacts(len(sizes), tuple(cut_by_cost(sizes, sizes.sum() / CHUNKS))))
 
 
 def sum_labels(folder: str, unit: LabelChunk, shared: Training) -> Finished[None]:
@@ -57,20 +53,38 @@ def sum_labels(folder: str, unit: LabelChunk, shared: Training) -> Finished[None
 
 
 def train_units(folder: str, unit: TreeUnits, shared: Training) -> Finished[None]:
-    """Train some units, and write their weights: a file with those of all rows, then one without each fold of rows."""
+    """Train some units, or a part of one, and write their weights."""
     data, options = shared.data(folder), shared.options()
     folds = hold_out(data, options)
-    wanted = [(plan, part) for plan in read_plans(folder) for part in plan.units()][unit.first : unit.last]
-    found = [train_unit_without(data, plan, part, options, folds) for plan, part in wanted]
+    wanted = _units_between(folder, unit.first, unit.last)
+    found = [train_part(data, plan, own, options, folds, unit.part) for plan, own in wanted]
+    return Finished(_write_units(folder, unit.name, found), None)
+
+
+def join_parts(folder: str, unit: UnitOfParts, shared: Training) -> Finished[None]:
+    """Join the parts of a unit, and write its weights like those of other units."""
+    options, n_folds = shared.options(), len(hold_out(shared.data(folder), shared.options()))
+    (own,) = _units_between(folder, unit.number, unit.number + 1)
+    parts = [tuple(next(_read_units(folder, (name,), fold)) for fold in range(n_folds + 1)) for name in unit.parts]
+    return Finished(_write_units(folder, unit.name, [mean_of_units(parts, own[1], options)]), None)
+
+
+def _units_between(folder: str, first: int, last: int) -> list[tuple[TreePlan, PlannedUnit]]:
+    """Some units of all trees, each with its plan."""
+    return [(plan, own) for plan in read_plans(folder) for own in plan.units()][first:last]
+
+
+def _write_units(folder: str, name: str, found: list[tuple[UnitWeights, ...]]) -> tuple[FileEntry, ...]:
+    """Write the weights of a chunk of units: a file with those of all rows, then one without each fold of rows."""
     entries = []
-    for fold in range(len(folds) + 1):
+    for fold in range(len(found[0])):
         arrays = {
-            f"{number}-{name}": array
+            f"{number}-{field}": array
             for number, weights in enumerate(found)
-            for name, array in weights[fold]._asdict().items()
+            for field, array in weights[fold]._asdict().items()
         }
-        entries.append(write_arrays(folder, _units_path(unit.name, fold), arrays))
-    return Finished(tuple(entries), None)
+        entries.append(write_arrays(folder, _units_path(name, fold), arrays))
+    return tuple(entries)
 
 
 def _units_path(chunk: str, fold: int) -> str:
