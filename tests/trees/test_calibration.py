@@ -73,7 +73,7 @@ def test_probabilities_are_those_of_new_rows():
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
 def test_what_is_held_out_is_forgotten(loss, monkeypatch):
     """Classifiers without some rows are those that the others alone give, after enough rounds."""
-    monkeypatch.setattr(training, "FORGETTING", 3000)
+    monkeypatch.setattr(training, "FORGETTING", 1)
     X, Y = oracles.planted(120, 30, 20)
     options = TreeOptions(n_trees=1, arity=3, max_leaf=5, loss=loss, tolerance=1e-4, max_rounds=3000, threshold=0)
     data = prepare_data(X, Y)

@@ -106,24 +106,31 @@ def gather_rows(X, rows, first, at, counts, numbers, bias, node, found):
 
 
 @jit
-def keep_large(block, betas, found, n_lanes, threshold, counts, lanes, weights):
-    """Find the weights whose size is at least the threshold, feature after feature.
-
-    Fills `counts`, one per feature, and the lane and weight of each if `lanes` has room. Returns how many there are.
-    """
-    at = 0
-    keep = len(lanes) > 0
+def count_large(block, betas, found, n_lanes, threshold, counts):
+    """counts[f] = how many weights of feature f have at least the size of the threshold; returns how many all have."""
+    total = 0
     for place in range(len(counts)):
-        before = at
-        value = found.values[place]
-        alone = found.places[place] < 0
-        source = betas[-1 - found.places[place]] if alone else block[found.places[place]]
-        for lane in range(n_lanes):
-            weight = source[lane] * value if alone else source[lane]
-            if abs(weight) >= threshold:
-                if keep:
-                    lanes[at] = lane
-                    weights[at] = weight
-                at += 1
-        counts[place] = at - before
-    return at
+        least, row = found.places[place], 0
+        source = betas[-1 - least, :n_lanes] if least < 0 else block[least, :n_lanes]
+        value = found.values[place] if least < 0 else np.float32(1)
+        for lane in range(len(source)):
+            row += abs(source[lane] * value) >= threshold  # no branch: many lanes at once
+        counts[place] = row
+        total += row
+    return total
+
+
+@jit
+def keep_large(block, betas, found, n_lanes, threshold, counts, lanes, weights):
+    """Write the weights that `count_large` has counted, feature after feature. There is room for one more."""
+    at = 0
+    for place in range(len(counts)):
+        if counts[place] == 0:
+            continue
+        least = found.places[place]
+        source = betas[-1 - least, :n_lanes] if least < 0 else block[least, :n_lanes]
+        value = found.values[place] if least < 0 else np.float32(1)
+        for lane in range(len(source)):
+            weight = source[lane] * value
+            lanes[at], weights[at] = lane, weight  # the next one takes its place, unless it is large
+            at += abs(weight) >= threshold

@@ -42,7 +42,8 @@ class TreeOptions:
     tolerance : float
         A classifier is done when no row violates its optimality by more than this.
     max_rounds : int
-        A classifier is done after so many rounds over its rows, optimal or not.
+        A classifier is done after so many rounds over its rows, optimal or not; where a node has more than 75,000 rows,
+        after fewer, down to 8.
     threshold : float
         Weights smaller than this become 0.
     normalize : bool

@@ -23,7 +23,9 @@ from xpipe.trees.training_data import TrainingData
 if TYPE_CHECKING:
     from xpipe.trees._gather_numba import NodeFeatures, NodeRows
 
-FORGETTING = 5  # rounds at most, once some rows are forgotten
+VISITS = 1_500_000  # of rows, about: of many rows, fewer rounds learn as much
+FEWEST = 8  # rounds over any number of rows
+FORGETTING = 4  # once some rows are forgotten, so many times fewer rounds
 SMALLEST = 1e-30  # smaller weights count as 0, whatever the threshold
 LINE = 64  # bytes of a line of the cache: LANES numbers
 
@@ -180,7 +182,7 @@ def _train_part(
         bias=np.float32(options.bias),
         logistic=options.loss == "logistic",
         tolerance=float(options.tolerance),
-        max_rounds=int(options.max_rounds),
+        max_rounds=min(int(options.max_rounds), max(FEWEST, VISITS // max(len(rows), 1))),
     )
     cost = np.float32(options.cost)
     positives = _solver_numba.Positives(owner_ptr, owners, cost * weights, cost * doubts)
@@ -189,7 +191,7 @@ def _train_part(
     _solver_numba.solve_lanes(node, positives, np.arange(len(rows)), n_lanes, settings, state, block, betas)
     bias, threshold = np.float32(options.bias), options.threshold if part.of == 1 else 0.0
     found = [_keep_large(block, betas, n_lanes, features, bias, threshold)]
-    fewer = settings._replace(max_rounds=min(settings.max_rounds, FORGETTING))
+    fewer = settings._replace(max_rounds=-(-settings.max_rounds // FORGETTING))
     for number, fold in enumerate(folds):
         gone = np.isin(rows, fold, assume_unique=True)
         if not gone.any():
@@ -270,18 +272,16 @@ def _keep_large(
     block: np.ndarray, betas: np.ndarray, n_lanes: int, features: NodeFeatures, bias: np.float32, least: float
 ) -> UnitWeights:
     """The trained weights that are not below `least`."""
-    from xpipe.trees._gather_numba import keep_large
+    from xpipe.trees._gather_numba import count_large, keep_large
 
     threshold = np.float32(max(least, SMALLEST))
     counts = np.zeros(len(features.features), dtype=np.int64)
-    lanes, weights = np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.float32)
-    n_large = keep_large(block, betas, features, n_lanes, threshold, counts, lanes, weights)
-    if n_large:
-        lanes, weights = np.empty(n_large, dtype=np.uint8), np.empty(n_large, dtype=np.float32)
-        keep_large(block, betas, features, n_lanes, threshold, counts, lanes, weights)
+    n_large = count_large(block, betas, features, n_lanes, threshold, counts)
+    lanes, weights = np.empty(n_large + 1, dtype=np.uint8), np.empty(n_large + 1, dtype=np.float32)
+    keep_large(block, betas, features, n_lanes, threshold, counts, lanes, weights)
     kept = np.flatnonzero(counts)
     biases = block[-1, :n_lanes] * bias
-    return UnitWeights(features.features[kept], row_pointers(counts[kept]), lanes, weights, biases)
+    return UnitWeights(features.features[kept], row_pointers(counts[kept]), lanes[:-1], weights[:-1], biases)
 
 
 def unit_rows(label_rows: sp.csr_matrix, plan: TreePlan, unit: Unit) -> Owners:
