@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from xpipe.trees._best_numba import Best, LabelScratch, Leaves, Reached
     from xpipe.trees._gather_numba import SparseRows
 
-CHUNK_ROWS = 4096
-CHUNK_SCORES = 1 << 22  # scores of candidates that a chunk may hold: 16 MB
+CHUNK_ROWS, MOST_ROWS = 4096, 32768  # of a chunk: the weights of a unit are spread out once for all of its rows, ...
+WEIGHTS_PER_ROW = 4096  # ... so a model with more than CHUNK_ROWS times so many weights has larger chunks
+CHUNK_SCORES = 1 << 25  # scores of candidates that a chunk may hold: 128 MiB
 
 
 class Search(NamedTuple):
@@ -95,9 +96,10 @@ def _most(pointers: np.ndarray) -> int:
 
 
 def _rows_per_chunk(search: Search, n_rows: int, threads: int) -> int:
-    """Few enough rows for the memory of a chunk, and for all threads to have some."""
+    """Rows that are worth spreading weights out for; few enough for the memory, and for all threads to have some."""
+    worth = min(max(CHUNK_ROWS, len(search.forest.weights.weights) // WEIGHTS_PER_ROW), MOST_ROWS)
     scores_per_row = max(1, (len(search.leaves.strides) + 1) * search.beam * search.widest)
-    return max(1, min(CHUNK_ROWS, CHUNK_SCORES // scores_per_row, -(-n_rows // threads)))
+    return max(1, min(worth, CHUNK_SCORES // scores_per_row, -(-n_rows // threads)))
 
 
 def _make_scratch(search: Search, longest: int, k: int) -> tuple[Scratch, LabelScratch]:

@@ -119,7 +119,7 @@ def predict(context: Context[EvaluateParams], models: Sequence[Model]) -> list[l
         for index, n_rows in enumerate(rows)
     ]
     shared = Prediction(locate(features), context.params)
-    made = context.map("predict", work.predict_part, units, shared, doing="predicting")
+    made = context.map_together("predict", work.predict_parts, units, shared, doing="predicting")
     return [made[number * len(rows) : (number + 1) * len(rows)] for number in range(len(models))]
 
 

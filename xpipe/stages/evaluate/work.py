@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from xpipe.engine.messages import Finished, Unit, write_entry
+from xpipe.engine.messages import FileEntry, Finished, Unit, write_entry
 from xpipe.formats.parquet_files import read_columns
 from xpipe.formats.parts import read_part
 from xpipe.ground import files
 from xpipe.ground.checked_json import dump_json
 from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
-from xpipe.ground.sparse_rows import concatenate, sort_rows
+from xpipe.ground.sparse_rows import concatenate, slice_rows, sort_rows
 from xpipe.metrics.assessment import assess
 from xpipe.metrics.evaluation import EvaluationOptions, evaluate_scores
 from xpipe.metrics.propensity import label_frequency
@@ -41,6 +41,7 @@ from xpipe.stages.evaluate.messages import (
 )
 from xpipe.stages.matrices import MatrixRef, open_matrix, write_matrix_part
 from xpipe.trees import LabelTree
+from xpipe.trees.prediction import MOST_ROWS
 
 if TYPE_CHECKING:
     from xpipe.heads import HeadModel
@@ -72,25 +73,53 @@ def _original_labels(dataset: str) -> np.ndarray:
     return original
 
 
-def predict_part(folder: str, unit: PartToPredict, shared: Prediction) -> Finished[Predicted]:
-    """Predict the best labels of one part's rows: scores to rank by and, if these are logits, probabilities."""
-    params, model = shared.params, unit.model
-    stored = open_matrix(shared.features, params.split)
-    samples, rows = stored.part(unit.index)
-    X, k = to_matrix(rows, stored.n_columns), max(params.k, params.calibration_k)
-    started = time.perf_counter()
-    if isinstance(model, TreeToEvaluate):
-        matrices = [_tree(model.path).predict(X, k=k, beam=params.beam, threads=1)]
-    else:
-        matrices = _predict_with_head(model.path, X, k)
-    seconds = time.perf_counter() - started
-    original = _original_labels(model.dataset)
-    entries = []
-    for matrix, kind in zip(matrices, model.score_kinds, strict=True):
-        found = _renumbered(to_triple(matrix), original)
-        where = f"scores/{model.name}/{kind}"
-        entries.append(write_matrix_part(folder, where, params.split, unit.index, samples, found))
-    return Finished(tuple(entries), Predicted(seconds))
+def predict_parts(
+    folder: str, units: Sequence[PartToPredict], shared: Prediction
+) -> Iterator[tuple[PartToPredict, Finished[Predicted]]]:
+    """Predict the best labels of some parts' rows: scores to rank by and, if these are logits, probabilities.
+
+    A large tree reads all of its weights for any number of rows, so it predicts several parts at once.
+    """
+    k = max(shared.params.k, shared.params.calibration_k)
+    stored = open_matrix(shared.features, shared.params.split)
+    for some in _predicted_together(units):
+        model, parts = some[0].model, [stored.part(unit.index) for unit in some]
+        X = to_matrix(concatenate([rows for _, rows in parts]), stored.n_columns)
+        started = time.perf_counter()
+        if isinstance(model, TreeToEvaluate):
+            matrices = [_tree(model.path).predict(X, k=k, beam=shared.params.beam, threads=1)]
+        else:
+            matrices = _predict_with_head(model.path, X, k)
+        per_row = (time.perf_counter() - started) / max(X.shape[0], 1)
+        found = [_renumbered(to_triple(matrix), _original_labels(model.dataset)) for matrix in matrices]
+        first = 0
+        for unit, (samples, rows) in zip(some, parts, strict=True):
+            inside = [slice_rows(scores, first, first + rows.n_rows) for scores in found]
+            yield unit, Finished(_write_scores(folder, unit, shared, samples, inside), Predicted(per_row * rows.n_rows))
+            first += rows.n_rows
+
+
+def _predicted_together(units: Sequence[PartToPredict]) -> Iterator[list[PartToPredict]]:
+    """Parts that are predicted at once: of one tree, as many as have up to `MOST_ROWS` rows; of a head, one."""
+    some: list[PartToPredict] = []
+    for unit in units:
+        fits = sum(other.size for other in some) + unit.size <= MOST_ROWS
+        if some and not (fits and unit.model == some[0].model and isinstance(unit.model, TreeToEvaluate)):
+            yield some
+            some = []
+        some.append(unit)
+    if some:
+        yield some
+
+
+def _write_scores(
+    folder: str, unit: PartToPredict, shared: Prediction, samples: np.ndarray, found: Sequence[Triple]
+) -> tuple[FileEntry, ...]:
+    """Write what was predicted for a part, one file per kind of scores."""
+    return tuple(
+        write_matrix_part(folder, f"scores/{unit.model.name}/{kind}", shared.params.split, unit.index, samples, scores)
+        for kind, scores in zip(unit.model.score_kinds, found, strict=True)
+    )
 
 
 def _predict_with_head(path: str, X: sp.csr_matrix, k: int) -> list[sp.csr_matrix]:
