@@ -103,8 +103,8 @@ def test_parts_are_counted_by_the_rows_that_reach_the_node(small_parts):
 
 
 def test_few_rows_are_one_part():
-    assert parts_of(0) == parts_of(299_999) == [Part(0, 1)]
-    assert [part.number for part in parts_of(1_200_000)] == list(range(8))
+    assert parts_of(0) == parts_of(399_999) == [Part(0, 1)]
+    assert [part.number for part in parts_of(1_200_000)] == list(range(6))
 
 
 def test_parts_predict_as_well(monkeypatch):

@@ -17,7 +17,7 @@ from xpipe.ground.sparse_rows import entries_of_rows, row_pointers
 from xpipe.trees.options import TreeOptions
 from xpipe.trees.planning import TreePlan, Unit
 
-ROWS_OF_PART = 150_000  # of a part, at least
+ROWS_OF_PART = 200_000  # of a part, at least
 
 
 class UnitWeights(NamedTuple):
@@ -43,7 +43,7 @@ def parts_of(n_rows: int) -> list[Part]:
     Examples
     --------
     >>> from xpipe.trees.row_parts import parts_of
-    >>> parts_of(299_999), parts_of(300_000)
+    >>> parts_of(399_999), parts_of(400_000)
     ([Part(number=0, of=1)], [Part(number=0, of=2), Part(number=1, of=2)])
     """
     n_parts = max(1, n_rows // ROWS_OF_PART)
