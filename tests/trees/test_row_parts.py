@@ -67,7 +67,7 @@ def test_the_mean_is_the_mean(small_parts):
             dense = np.mean([oracles.unit_matrix(own, X.shape[1]) for (own,) in found], axis=0, dtype=np.float32)
             expected = dense.copy()
             expected[:-1][np.abs(dense[:-1]) < threshold] = 0
-            (mean,) = mean_of_units(found, unit, options)
+            (mean,) = mean_of_units(found, unit, X.shape[1], options)
             np.testing.assert_allclose(oracles.unit_matrix(mean, X.shape[1]), expected, atol=1e-6)
             assert mean.feature_ptr[-1] == len(mean.lanes) == len(mean.weights)
             assert (np.diff(mean.feature_ptr) > 0).all()

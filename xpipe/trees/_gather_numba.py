@@ -134,3 +134,12 @@ def keep_large(block, betas, found, n_lanes, threshold, counts, lanes, weights):
             weight = source[lane] * value
             lanes[at], weights[at] = lane, weight  # the next one takes its place, unless it is large
             at += abs(weight) >= threshold
+
+
+@jit
+def add_weights(features, feature_ptr, lanes, weights, total):
+    """total[feature, lane] += the weights of a unit."""
+    for place in range(len(features)):
+        target = total[features[place]]
+        for entry in range(feature_ptr[place], feature_ptr[place + 1]):
+            target[lanes[entry]] += weights[entry]

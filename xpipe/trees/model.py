@@ -194,7 +194,7 @@ class LabelTree(Estimator):
             # long units first, so that no thread is left alone with one at the end
             list(pool.map(work, sorted(range(len(tasks)), key=lambda number: -tasks[number][-1])))
         units = [
-            mean_of_units(found[last + 1 - part.of : last + 1], unit, options)
+            mean_of_units(found[last + 1 - part.of : last + 1], unit, data.n_features, options)
             for last, (_, unit, part, _) in enumerate(tasks)
             if part.number == part.of - 1
         ]

@@ -7,8 +7,8 @@ trained side by side: no core waits for another one at the root of a tree.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +17,12 @@ from xpipe.ground.sparse_rows import entries_of_rows, row_pointers
 from xpipe.trees.options import TreeOptions
 from xpipe.trees.planning import TreePlan, Unit
 
+if TYPE_CHECKING:
+    from xpipe.trees._gather_numba import NodeFeatures
+
 ROWS_OF_PART = 200_000  # of a part, at least
+KEPT = 0.5  # of the threshold: weights of a part that are smaller do not count in the mean
+SMALLEST = 1e-30  # smaller weights count as 0, whatever the threshold
 
 
 class UnitWeights(NamedTuple):
@@ -72,22 +77,39 @@ def _count_rows(label_rows: sp.csr_matrix, labels: np.ndarray) -> int:
     return int(np.count_nonzero(has_label))
 
 
-def mean_of_parts(parts: Sequence[UnitWeights], unit: Unit, options: TreeOptions) -> UnitWeights:
+def mean_of_parts(
+    parts: Iterable[UnitWeights], part_of: int, unit: Unit, n_features: int, options: TreeOptions
+) -> UnitWeights:
     """The mean of what the parts of a unit have learnt; weights below the threshold become 0.
 
-    Sums are in the order of the parts.
+    parts: `part_of` of them; one at a time is asked for, and sums are in their order.
     """
-    if len(parts) == 1:
-        return parts[0]
+    from xpipe.trees._gather_numba import NodeFeatures, add_weights
+
+    if part_of == 1:
+        (only,) = parts
+        return only
     n_lanes = unit.last_child - unit.first_child
-    features = np.unique(np.concatenate([part.features for part in parts]))
-    total, biases = np.zeros((len(features), n_lanes), np.float32), np.zeros(n_lanes, np.float32)
+    total, biases = np.zeros((n_features, n_lanes), np.float32), np.zeros(n_lanes, np.float32)
     for part in parts:
-        places = np.repeat(np.searchsorted(features, part.features), np.diff(part.feature_ptr))
-        total[places, part.lanes] += part.weights
+        add_weights(part.features, part.feature_ptr, part.lanes, part.weights, total)
         biases += part.biases
-    total /= np.float32(len(parts))
-    large = (np.abs(total) >= np.float32(options.threshold)) & (total != 0)
-    counts = np.count_nonzero(large, axis=1)
-    kept, lanes = np.flatnonzero(counts), np.nonzero(large)[1].astype(np.uint8)
-    return UnitWeights(features[kept], row_pointers(counts[kept]), lanes, total[large], biases / np.float32(len(parts)))
+    total /= np.float32(part_of)
+    every = NodeFeatures(np.arange(n_features, dtype=np.int32), np.arange(n_features), np.ones(n_features, np.float32))
+    none = np.empty((0, n_lanes), np.float32)
+    return large_weights(total, none, n_lanes, every, biases / np.float32(part_of), options.threshold)
+
+
+def large_weights(
+    block: np.ndarray, betas: np.ndarray, n_lanes: int, features: NodeFeatures, biases: np.ndarray, least: float
+) -> UnitWeights:
+    """The weights of a block that are not below `least`; those of features of one row are in `betas`."""
+    from xpipe.trees._gather_numba import count_large, keep_large
+
+    threshold = np.float32(max(least, SMALLEST))
+    counts = np.zeros(len(features.features), dtype=np.int64)
+    n_large = count_large(block, betas, features, n_lanes, threshold, counts)
+    lanes, weights = np.empty(n_large + 1, dtype=np.uint8), np.empty(n_large + 1, dtype=np.float32)
+    keep_large(block, betas, features, n_lanes, threshold, counts, lanes, weights)
+    kept = np.flatnonzero(counts)
+    return UnitWeights(features.features[kept], row_pointers(counts[kept]), lanes[:-1], weights[:-1], biases)

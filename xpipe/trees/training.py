@@ -17,7 +17,7 @@ from xpipe.ground.sparse import read_only
 from xpipe.ground.sparse_rows import entries_of_rows, row_pointers
 from xpipe.trees.options import TreeOptions
 from xpipe.trees.planning import TreePlan, Unit
-from xpipe.trees.row_parts import Part, UnitWeights, mean_of_parts, parts_of
+from xpipe.trees.row_parts import KEPT, Part, UnitWeights, large_weights, mean_of_parts, parts_of
 from xpipe.trees.training_data import TrainingData
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 VISITS = 1_500_000  # of rows, about: of many rows, fewer rounds learn as much
 FEWEST = 8  # rounds over any number of rows
 FORGETTING = 4  # once some rows are forgotten, so many times fewer rounds
-SMALLEST = 1e-30  # smaller weights count as 0, whatever the threshold
 LINE = 64  # bytes of a line of the cache: LANES numbers
 
 
@@ -141,14 +140,14 @@ def train_unit_without(
     """
     owned = unit_rows(data.label_rows, plan, unit)
     parts = [_train_part(data, plan, unit, options, folds, owned, part) for part in parts_of(len(owned.rows))]
-    return mean_of_units(parts, unit, options)
+    return mean_of_units(parts, unit, data.n_features, options)
 
 
 def mean_of_units(
-    parts: Sequence[tuple[UnitWeights, ...]], unit: Unit, options: TreeOptions
+    parts: Sequence[tuple[UnitWeights, ...]], unit: Unit, n_features: int, options: TreeOptions
 ) -> tuple[UnitWeights, ...]:
     """What the parts of a unit have learnt together: from all rows, and without each fold."""
-    return tuple(mean_of_parts(same, unit, options) for same in zip(*parts, strict=True))
+    return tuple(mean_of_parts(same, len(parts), unit, n_features, options) for same in zip(*parts, strict=True))
 
 
 def train_part(
@@ -167,7 +166,7 @@ def _train_part(
     owned: Owners,
     part: Part,
 ) -> tuple[UnitWeights, ...]:
-    """`train_unit_without` on some of the rows; where there are several parts, with the smallest weights, too."""
+    """`train_unit_without` on some of the rows; where there are several parts, with smaller weights, too."""
     from xpipe.trees import _solver_numba
     from xpipe.trees._lanes_numba import LANES
 
@@ -189,8 +188,12 @@ def _train_part(
     names = () if part.of == 1 else ("part", part.number)
     state = np.uint64(bit_generator(options.seed, "tree", plan.tree, "solve", *unit, *names).random_raw())
     _solver_numba.solve_lanes(node, positives, np.arange(len(rows)), n_lanes, settings, state, block, betas)
-    bias, threshold = np.float32(options.bias), options.threshold if part.of == 1 else 0.0
-    found = [_keep_large(block, betas, n_lanes, features, bias, threshold)]
+
+    def learnt(block: np.ndarray, betas: np.ndarray) -> UnitWeights:
+        least = options.threshold * (1 if part.of == 1 else KEPT)
+        return large_weights(block, betas, n_lanes, features, block[-1, :n_lanes] * settings.bias, least)
+
+    found = [learnt(block, betas)]
     fewer = settings._replace(max_rounds=-(-settings.max_rounds // FORGETTING))
     for number, fold in enumerate(folds):
         gone = np.isin(rows, fold, assume_unique=True)
@@ -201,7 +204,7 @@ def _train_part(
         own, own_betas = (block, betas) if last else (_aligned_copy(block), _aligned_copy(betas))
         _solver_numba.forget_rows(node, np.flatnonzero(gone), settings.bias, own, own_betas)
         _solver_numba.solve_lanes(node, positives, np.flatnonzero(~gone), n_lanes, fewer, state, own, own_betas)
-        found.append(_keep_large(own, own_betas, n_lanes, features, bias, threshold))
+        found.append(learnt(own, own_betas))
     return tuple(found)
 
 
@@ -266,22 +269,6 @@ def _gather(data: TrainingData, rows: np.ndarray, bias: float) -> tuple[NodeFeat
         at = gather_rows(stored, piece.rows, first, at, counts, numbers, bias, node, features)
         first += len(piece.rows)
     return features, node
-
-
-def _keep_large(
-    block: np.ndarray, betas: np.ndarray, n_lanes: int, features: NodeFeatures, bias: np.float32, least: float
-) -> UnitWeights:
-    """The trained weights that are not below `least`."""
-    from xpipe.trees._gather_numba import count_large, keep_large
-
-    threshold = np.float32(max(least, SMALLEST))
-    counts = np.zeros(len(features.features), dtype=np.int64)
-    n_large = count_large(block, betas, features, n_lanes, threshold, counts)
-    lanes, weights = np.empty(n_large + 1, dtype=np.uint8), np.empty(n_large + 1, dtype=np.float32)
-    keep_large(block, betas, features, n_lanes, threshold, counts, lanes, weights)
-    kept = np.flatnonzero(counts)
-    biases = block[-1, :n_lanes] * bias
-    return UnitWeights(features.features[kept], row_pointers(counts[kept]), lanes[:-1], weights[:-1], biases)
 
 
 def unit_rows(label_rows: sp.csr_matrix, plan: TreePlan, unit: Unit) -> Owners:

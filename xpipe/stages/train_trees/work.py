@@ -25,7 +25,8 @@ from xpipe.trees import LabelTree, TreePlan, UnitWeights, hold_out, make_forest
 from xpipe.trees.calibration import fit_calibration
 from xpipe.trees.forest import SIZED, Forest, UnitSizes
 from xpipe.trees.planning import Unit as PlannedUnit
-from xpipe.trees.training import mean_of_units, train_part
+from xpipe.trees.row_parts import mean_of_parts
+from xpipe.trees.training import train_part
 from xpipe.trees.vectors import sum_rows
 
 MODEL_FILE = f"tree_model/{MODELS_FOLDER}/tree.npz"
@@ -63,10 +64,13 @@ def train_units(folder: str, unit: TreeUnits, shared: Training) -> Finished[None
 
 def join_parts(folder: str, unit: UnitOfParts, shared: Training) -> Finished[None]:
     """Join the parts of a unit, and write its weights like those of other units."""
-    options, n_folds = shared.options(), len(hold_out(shared.data(folder), shared.options()))
+    data, options = shared.data(folder), shared.options()
     (own,) = _units_between(folder, unit.number, unit.number + 1)
-    parts = [tuple(next(_read_units(folder, (name,), fold)) for fold in range(n_folds + 1)) for name in unit.parts]
-    return Finished(_write_units(folder, unit.name, [mean_of_units(parts, own[1], options)]), None)
+    means = tuple(
+        mean_of_parts(_read_units(folder, unit.parts, fold), len(unit.parts), own[1], data.n_features, options)
+        for fold in range(len(hold_out(data, options)) + 1)
+    )
+    return Finished(_write_units(folder, unit.name, [means]), None)
 
 
 def _units_between(folder: str, first: int, last: int) -> list[tuple[TreePlan, PlannedUnit]]:
