@@ -98,6 +98,7 @@ def find_owners(
     threshold: float = 0.5,
     lowest: float = 1.0,
     rounds: int = ImputeOptions.rounds,
+    kinship: Kinship | None = None,
     most_members: int | None = None,
     threads: int | None = None,
 ) -> Owned:
@@ -106,14 +107,15 @@ def find_owners(
     The best sample of every group owns the label, so that no threshold leaves a label without an owner. Of equal
     samples the one with the lowest number is the best. The numbers of groups, and empty groups, change nothing.
     calibration: the fields of a `Calibration`. beside: where it has a spread, the groups near those with a label that
-    lack it, groups x labels. lowest: pairs with a posterior above it that are no owners are candidates; there are none
-    where owners are one per group.
+    lack it, groups x labels. kinship: of the groups of Y1, where it is known already. lowest: pairs with a posterior
+    above it that are no owners are candidates; there are none where owners are one per group.
     """
     Y1, Y2, old_numbers = with_groups_in_order(Y1, Y2)  # the rounds go from group to group
     powers = np.array(calibration[1:2]) if beside is not None else NO_POWERS
     fitted = fit_posteriors(
         rows, Y1, Y2, rounds=rounds, most_members=most_members, threads=threads, powers=powers,
         beside=None if beside is None else sp.csr_matrix(beside[old_numbers]),
+        kinship=None if kinship is None else kinship._replace(starts=kinship.starts[old_numbers]),
     )  # fmt: skip
     posterior = posteriors_of(fitted, Y1, Y2, calibration, threads)
     kept, likely = best_pairs(fitted.score, Y1, Y2, threads), np.zeros(len(posterior), dtype=bool)
@@ -253,10 +255,9 @@ def kinship_of_groups(rows: Whitened, Y1: sp.csr_matrix, most_members: int | Non
 def kinship_of(rows: Whitened, members: Lists, most_members: int | None, threads: int) -> Kinship:
     """What leaves groups of up to `most_members` out of their own scores."""
     sizes = np.diff(members.starts)
-    most_members = largest_kinship(sizes) if most_members is None else most_members
-    areas = np.where(sizes <= most_members, sizes**2, 0)
-    starts = np.where(sizes <= most_members, np.cumsum(areas) - areas, -1)
-    kinship = Kinship(starts, np.empty(int(areas.sum()), np.float32))
+    areas = kinship_areas(sizes, most_members)
+    starts = np.where(areas >= 0, np.cumsum(np.maximum(areas, 0)) - areas, -1)
+    kinship = Kinship(starts, np.empty(int(np.maximum(areas, 0).sum()), np.float32))
     groups = np.arange(len(sizes))
 
     def work(part: slice) -> None:
@@ -276,6 +277,12 @@ def kinship_of(rows: Whitened, members: Lists, most_members: int | None, threads
     with one_thread_each():  # several BLAS threads would add in another order
         _in_threads(work, threads)
     return kinship
+
+
+def kinship_areas(sizes: np.ndarray, most_members: int | None = None) -> np.ndarray:
+    """How many numbers leave each group out of its own scores, by the sizes of groups; -1: the group is too large."""
+    most_members = largest_kinship(sizes) if most_members is None else most_members
+    return np.where(sizes <= most_members, sizes**2, -1)
 
 
 def _leave_out(shares: np.ndarray) -> np.ndarray:

@@ -84,6 +84,9 @@ class MatrixRows:
         X = self.scaled if scaled else self.X
         return mean_row(with_unsigned_columns(to_triple(X)), X.shape[1])
 
+    def kinship(self, groups: np.ndarray | None) -> None:
+        return None
+
     def coordinates(self, samples: np.ndarray | None) -> None:
         """One chunk has all labels: nothing would be read twice."""
 

@@ -26,6 +26,7 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from xpipe.eagle._rounds_numba import Kinship
 from xpipe.eagle.assignment import assign, embed_and_assign
 from xpipe.eagle.choice import EMBEDDINGS, Choice, choose
 from xpipe.eagle.discriminative import ChanceSums, Owned, find_owners
@@ -56,6 +57,10 @@ class FeatureRows(Protocol):
 
     def coordinates(self, samples: np.ndarray | None) -> np.ndarray | None:
         """The coordinates of these samples along the directions of the decision's whitener, where they are stored."""
+        ...
+
+    def kinship(self, groups: np.ndarray | None) -> Kinship | None:
+        """What leaves these groups out of their own scores, with the decision's whitener, where it is stored."""
         ...
 
 
@@ -197,7 +202,8 @@ def _discriminative(decision: Decision, features: FeatureRows, chunk: Chunk, thr
     return find_owners(
         rows, chunk.Y1, chunk.Y2, calibration=choice.calibration, beside=_beside(decision.near, chunk),
         crowd=choice.crowd, owners=options.owners, threshold=choice.threshold, lowest=choice.lowest,
-        rounds=options.rounds, most_members=choice.most_members, threads=threads,
+        rounds=options.rounds, kinship=features.kinship(chunk.groups), most_members=choice.most_members,
+        threads=threads,
     )  # fmt: skip
 
 

@@ -43,15 +43,15 @@ def take_rows_of_arrays(folder: str, paths: Sequence[str], starts: Sequence[int]
     One file at a time is open, and of local files only the pages of these rows are read.
     """
     cuts = np.searchsorted(rows, np.asarray(starts))
-    taken = np.empty((len(rows), *_open_array(folder, paths[0]).shape[1:]), np.float32)
+    taken = np.empty((len(rows), *open_array(folder, paths[0]).shape[1:]), np.float32)
     for part, path in enumerate(paths):
         some = slice(cuts[part], cuts[part + 1])
         if some.start < some.stop:
-            taken[some] = _open_array(folder, path)[rows[some] - starts[part]]
+            taken[some] = open_array(folder, path)[rows[some] - starts[part]]
     return taken
 
 
-def _open_array(folder: str, path: str) -> np.ndarray:
+def open_array(folder: str, path: str) -> np.ndarray:
     """The array of an npy file, mapped where the file is local."""
     whole = files.join(folder, path)
     if not files.is_local(whole):

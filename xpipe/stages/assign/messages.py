@@ -35,11 +35,20 @@ class RowsPart(Unit):
 
 
 @dataclass(frozen=True)
+class GroupsPart(Unit):
+    """Groups first to last - 1; its size is their number."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class Settled:
     """The assignment with the method that is used.
 
     choice, arrays: what `discriminative` and `auto` chose, and the files that go with it. judged: how good the owners
     of another method look in a trial. coordinates: the file of each part of the training rows, where they are stored.
+    kinship: what leaves groups out of their own scores, where it is stored: file, first group, one after the last one.
     """
 
     assignment: Assignment
@@ -48,6 +57,7 @@ class Settled:
     arrays: tuple[str, ...] = ()
     judged: TrialQuality | None = None
     coordinates: tuple[str, ...] = ()
+    kinship: tuple[tuple[str, int, int], ...] = ()
 
     @property
     def trust(self) -> TrialQuality | None:

@@ -23,7 +23,15 @@ from xpipe.stages.matrices import MatrixRef, entries_of, locate, matrix_about, p
 
 if TYPE_CHECKING:
     from xpipe.ground.calibration_map import CalibrationMap
-    from xpipe.stages.assign.messages import Assignment, ChunkResult, GatherResult, OwnerFiles, RowsPart, Settled
+    from xpipe.stages.assign.messages import (
+        Assignment,
+        ChunkResult,
+        GatherResult,
+        GroupsPart,
+        OwnerFiles,
+        RowsPart,
+        Settled,
+    )
 
 MATRICES = (ASSIGNED, CANDIDATES)
 SCORES = {"baseline": "none", "discriminative": "posterior"}  # what scores are without chances; of others: similarity
@@ -73,11 +81,7 @@ def run(context: Context[AssignParams]) -> Produced:
     (planned,) = context.map("plan", plan_labels, [Unit("labels", 0)], assignment, doing="planning")
     settled = _settle(context, assignment)
     if settled.method == "discriminative" and len(planned.result.chunks) > 1:  # most samples are in several chunks
-        written = context.map(
-            "coordinates", work.write_coordinates, _parts_of_rows(context, "coordinates"), settled,
-            doing="whitening rows", counts=Counts(rows_of(context.inputs["features"], "train"), "rows"),
-        )  # fmt: skip
-        settled = dataclasses.replace(settled, coordinates=tuple(made.files[0].path for made in written))
+        settled = _store_shared(context, settled)
     units = planned.result.units()
     chunks = context.map("labels", work.assign_chunk, units, settled, one_unit_per_task=True, doing="finding owners")
     found = _owner_files(context, chunks, settled)
@@ -134,6 +138,32 @@ def _settle(context: Context[AssignParams], assignment: Assignment) -> Settled:
     (chosen,) = context.map("choice", work.choose_method, [Unit("choice", 0)], assignment, doing="choosing the method")
     arrays = tuple(entry.path for entry in chosen.files)
     return Settled(assignment, chosen.result.method, chosen.result, arrays)
+
+
+def _store_shared(context: Context[AssignParams], settled: Settled) -> Settled:
+    """Compute once what all chunks of labels need of samples and of groups."""
+    from xpipe.stages.assign.stored_rows import write_coordinates, write_kinship
+
+    samples = _parts_of_rows(context, "coordinates")
+    rows = Counts(rows_of(context.inputs["features"], "train"), "rows")
+    written = context.map("coordinates", write_coordinates, samples, settled, doing="whitening rows", counts=rows)
+    settled = dataclasses.replace(settled, coordinates=tuple(made.files[0].path for made in written))
+    groups = _parts_of_groups(context.inputs["membership"].about["n_columns"], len(samples))
+    counted = Counts(sum(unit.size for unit in groups), "groups")
+    written = context.map("kinship", write_kinship, groups, settled, doing="leaving groups out", counts=counted)
+    files = tuple((made.files[0].path, unit.first, unit.last) for made, unit in zip(written, groups, strict=True))
+    return dataclasses.replace(settled, kinship=files)
+
+
+def _parts_of_groups(n_groups: int, n_parts: int) -> list[GroupsPart]:
+    """About as many parts of consecutive groups as there are parts of samples; they never depend on the workers."""
+    from xpipe.stages.assign.messages import GroupsPart
+
+    size = max(1, -(-n_groups // n_parts))
+    return [
+        GroupsPart(f"groups-{index:05d}", min(size, n_groups - first), first, min(first + size, n_groups))
+        for index, first in enumerate(range(0, n_groups, size))
+    ]
 
 
 def to_chances(settled: Settled) -> CalibrationMap | None:

@@ -5,7 +5,7 @@ Holds no algorithm and no order of steps: these are `eagle.plan`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +15,6 @@ from xpipe.eagle import plan
 from xpipe.eagle.chances import chances_by_map
 from xpipe.eagle.choice import Choice
 from xpipe.eagle.trust import TrialQuality
-from xpipe.eagle.whitening import Whitener, coordinates_of
 from xpipe.engine.messages import FileEntry, Finished, Unit
 from xpipe.errors import StageError
 from xpipe.formats.parts import read_part, write_part
@@ -24,75 +23,39 @@ from xpipe.ground.machine import usable_cores
 from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
 from xpipe.ground.sparse_rows import entry_rows, slice_rows, with_ones
 from xpipe.grouping import spread_labels
-from xpipe.stages.arrays import read_array, take_rows_of_arrays, write_array
-from xpipe.stages.assign.messages import Assignment, ChunkResult, GatherResult, OwnerFiles, Quality, RowsPart, Settled
+from xpipe.stages.arrays import write_array
+from xpipe.stages.assign.decided import decision_of, write_decision
+from xpipe.stages.assign.messages import Assignment, ChunkResult, GatherResult, OwnerFiles, Quality, Settled
 from xpipe.stages.assign.params import ASSIGNED, CANDIDATES
-from xpipe.stages.label_chunks import MEAN, LabelChunk, groups_of, rows_of_samples
+from xpipe.stages.assign.stored_rows import StoredRows
+from xpipe.stages.label_chunks import LabelChunk, groups_of
 from xpipe.stages.matrices import MatrixRef, load_group_matrix, load_matrix, open_matrix, write_matrix_part
 
 EMPTY = Triple(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
-WHITENER = tuple(f"whitener/{name}.npy" for name in ("scale", "features", "directions", "of_mean", "width"))
-NEAR = "near/groups.npy"
-
-
-@dataclass(frozen=True)
-class StoredRows:
-    """Feature rows in the store, as a plan takes them. They have length 1, so no value needs scaling."""
-
-    folder: str
-    features: MatrixRef
-    parts: tuple[str, ...] = ()  # files of coordinates, where they are stored
-
-    def take(self, samples: np.ndarray | None, *, scaled: bool) -> sp.csr_matrix:
-        if samples is None:
-            samples = np.arange(open_matrix(self.features, "train").n_rows)
-        return rows_of_samples(self.features, samples)
-
-    def mean(self, *, scaled: bool) -> np.ndarray:
-        return read_array(self.folder, MEAN)
-
-    def coordinates(self, samples: np.ndarray | None) -> np.ndarray | None:
-        if not self.parts or samples is None:
-            return None
-        return take_rows_of_arrays(self.folder, self.parts, open_matrix(self.features, "train").starts, samples)
-
-
-def write_coordinates(folder: str, unit: RowsPart, shared: Settled) -> Finished[None]:
-    """Store the coordinates of one part of the samples: the chunks of labels share samples."""
-    rows = rows_of_samples(shared.assignment.features, np.arange(unit.start, unit.start + unit.size))
-    whitener = _decision(folder, shared).whitener
-    assert whitener is not None  # only `discriminative` comes here
-    return Finished((write_array(folder, f"coordinates/{unit.name}.npy", coordinates_of(rows, whitener)),), None)
 
 
 def choose_method(folder: str, unit: Unit, shared: Assignment) -> Finished[Choice]:
     """Make the choices of `discriminative` and `auto`. Writes the whitener and near groups for the chunks."""
     Y1, Y2 = load_group_matrix(shared.membership), load_group_matrix(shared.group_labels)
-    decision = plan.decide(shared.options, StoredRows(folder, shared.features), Y1, Y2, usable_cores())
-    choice, whitener = decision.choice, decision.whitener
-    assert choice is not None  # only methods that choose come here
-    assert whitener is not None
-    kept = (whitener.scale, whitener.features, whitener.directions, whitener.of_mean, np.array([whitener.width]))
-    written = [write_array(folder, path, array) for path, array in zip(WHITENER, kept, strict=True)]
-    if decision.near is not None:
-        written.append(write_array(folder, NEAR, decision.near))
-    return Finished(tuple(written), choice)
+    decision = plan.decide(shared.options, StoredRows(folder, shared), Y1, Y2, usable_cores())
+    assert decision.choice is not None  # only methods that choose come here
+    return Finished(write_decision(folder, decision), decision.choice)
 
 
 def judge_method(folder: str, unit: Unit, shared: Assignment) -> Finished[TrialQuality | None]:
     """How good the owners of a method without choices look in a trial."""
     Y1, Y2 = load_group_matrix(shared.membership), load_group_matrix(shared.group_labels)
-    return Finished((), plan.judge(shared.options, StoredRows(folder, shared.features), Y1, Y2, usable_cores()))
+    return Finished((), plan.judge(shared.options, StoredRows(folder, shared), Y1, Y2, usable_cores()))
 
 
 def assign_chunk(folder: str, unit: LabelChunk, shared: Settled) -> Finished[ChunkResult]:
     """Find the owners of the labels of a chunk, and write them: rows are samples, values are scores."""
-    assignment, decision = shared.assignment, _decision(folder, shared)
+    assignment, decision = shared.assignment, decision_of(folder, shared)
     chunk = groups_of(unit, assignment, decision.near)
     samples, Y1, Y2 = chunk.samples, chunk.Y1, chunk.Y2
     found = plan.assign_chunk(
         decision,
-        StoredRows(folder, assignment.features, shared.coordinates),
+        StoredRows(folder, assignment, shared),
         plan.Chunk(samples, Y1, Y2, chunk.groups),
         threads=1,
         embedding=None if assignment.embedding is None else _stored_vectors(unit, assignment.embedding),
@@ -109,16 +72,6 @@ def assign_chunk(folder: str, unit: LabelChunk, shared: Settled) -> Finished[Chu
         entries.append(_write_pairs(folder, "candidate_chunks", unit, samples, to_triple(found.candidates)))
         result = replace(result, candidates=entries[-1].path)
     return Finished(tuple(entries), result)
-
-
-def _decision(folder: str, shared: Settled) -> plan.Decision:
-    """What was decided, with the arrays that the deciding task wrote."""
-    whitener = near = None
-    if shared.method == "discriminative":
-        scale, features, directions, of_mean, width = (read_array(folder, path) for path in WHITENER)
-        whitener = Whitener(scale, features, directions, of_mean, float(width[0]))
-        near = read_array(folder, NEAR) if NEAR in shared.arrays else None
-    return plan.Decision(shared.assignment.options, shared.method, shared.choice, whitener, near)
 
 
 def _stored_vectors(unit: LabelChunk, embedding: MatrixRef) -> sp.csr_matrix:
