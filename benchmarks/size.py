@@ -37,7 +37,7 @@ emit: {{datasets: [tree], formats: [parquet]}}
 train: {{tree: {{n_trees: 1}}}}
 evaluate: {{split: test, k: 5}}
 report: none
-cluster: {{kind: local, workers: 2, memory_limit: {memory}}}
+cluster: {{kind: local, workers: {workers}, memory_limit: {memory}}}
 """
 
 
@@ -57,7 +57,7 @@ class Run(NamedTuple):
     precisions: list[float]
 
 
-def measure(name: str, share: float, work: Path, memory: str) -> Run:
+def measure(name: str, share: float, work: Path, memory: str, workers: int = 2) -> Run:
     """Make a share of the rows of a stand-in and run the pipeline on them."""
     from xpipe.synth import spec_of
 
@@ -73,7 +73,7 @@ def measure(name: str, share: float, work: Path, memory: str) -> Run:
             unfinished.rmdir()
         write_first_rows(name, str(unfinished), rows)
         unfinished.rename(data)
-    pipeline.write_text(PIPELINE.format(name=title, data=data, memory=memory))
+    pipeline.write_text(PIPELINE.format(name=title, data=data, memory=memory, workers=workers))
     command = [sys.executable, "-m", "xpipe", "run", str(pipeline)]
     if subprocess.run(command, cwd=work, stdout=sys.stderr, check=False).returncode:
         raise SystemExit(f"{title} did not finish")

@@ -286,7 +286,7 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="assign",
     section="assign",
-    version=15,
+    version=16,
     reads=("features", "membership", "group_labels", "label_embedding?", "labels?", "names?", "ids?"),
     writes=(ASSIGNED, CANDIDATES, OWNERS_FOLDER),
     provides=provides,
