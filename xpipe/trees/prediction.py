@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CHUNK_ROWS, MOST_ROWS = 4096, 32768  # of a chunk: the weights of a unit are spread out once for all of its rows, ...
 WEIGHTS_PER_ROW = 4096  # ... so a model with more than CHUNK_ROWS times so many weights has larger chunks
-CHUNK_SCORES = 1 << 25  # scores of candidates that a chunk may hold: 128 MiB
+CHUNK_SCORES, MOST_SCORES = 1 << 22, 1 << 25  # of candidates that a chunk may hold, by the weights: 16 to 128 MiB
 
 
 class Search(NamedTuple):
@@ -97,9 +97,11 @@ def _most(pointers: np.ndarray) -> int:
 
 def _rows_per_chunk(search: Search, n_rows: int, threads: int) -> int:
     """Rows that are worth spreading weights out for; few enough for the memory, and for all threads to have some."""
-    worth = min(max(CHUNK_ROWS, len(search.forest.weights.weights) // WEIGHTS_PER_ROW), MOST_ROWS)
+    n_weights = len(search.forest.weights.weights)
+    worth = min(max(CHUNK_ROWS, n_weights // WEIGHTS_PER_ROW), MOST_ROWS)
+    scores = min(max(CHUNK_SCORES, n_weights), MOST_SCORES)
     scores_per_row = max(1, (len(search.leaves.strides) + 1) * search.beam * search.widest)
-    return max(1, min(worth, CHUNK_SCORES // scores_per_row, -(-n_rows // threads)))
+    return max(1, min(worth, scores // scores_per_row, -(-n_rows // threads)))
 
 
 def _make_scratch(search: Search, longest: int, k: int) -> tuple[Scratch, LabelScratch]:
