@@ -99,6 +99,34 @@ def test_calibrations_of_labels_are_the_same_with_any_workers_and_chunks(tmp_pat
     assert np.array_equal(emitted.indices, expected[:, np.flatnonzero(expected.getnnz(axis=0))].indices)
 
 
+@pytest.mark.parametrize("most", [2, 4, 1024])
+def test_what_leaves_groups_out_is_the_same_whether_stored_or_not(tmp_path, data, monkeypatch, most):
+    """Chunks read it from files; groups that are too large for it have none there."""
+    from xpipe.eagle import discriminative
+    from xpipe.stages.assign.stored_rows import StoredRows
+
+    monkeypatch.setattr(discriminative, "MOST_MEMBERS", most)
+    alike, sizes = "group={rule: kmeans, depth: 7, noise: 0.0}", []  # 128 groups of two or three
+    kinship = StoredRows.kinship
+
+    def seen(self, groups):
+        found = kinship(self, groups)
+        if found is not None:
+            sizes.extend((found.starts >= 0).tolist())
+        return found
+
+    monkeypatch.setattr(StoredRows, "kinship", seen)
+    reference = run_assign(tmp_path / "one", data, "discriminative", alike)
+    assert sizes
+    assert set(sizes) == ({True, False} if most == 2 else {True})
+    monkeypatch.setattr(label_chunks, "CHUNK_ENTRIES", 10**9)
+    (tmp_path / "two").mkdir()
+    sizes.clear()
+    found = run_assign(tmp_path / "two", data, "discriminative", alike)
+    assert not sizes  # one chunk leaves groups out by itself
+    assert digests(found)["emit"] == digests(reference)["emit"]
+
+
 @pytest.mark.parametrize("method", ["eagle", "discriminative"])
 def test_killed_and_resumed(tmp_path, data, method):
     reference = run_assign(tmp_path / "one", data, method)
