@@ -5,11 +5,13 @@ Holds no command: each has a file of its own. Nothing heavy is imported before a
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import io
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -38,6 +40,7 @@ from xpipe.errors import INTERRUPTED, XpipeError, printable, printable_lines
 from xpipe.ground.library_threads import start_with_one_thread
 from xpipe.ground.release import __version__
 
+A_MOMENT = 0.05  # seconds: longer than any `__del__` takes
 COMMANDS = (
     run, plan, init, examples, schema, check, convert, synth, evaluate, show, owners, predict, report, export, clean,
     verify, doctor, cluster,
@@ -88,6 +91,7 @@ def main() -> None:
     """Run a command. Every way out has its exit code (see `errors`)."""
     start_with_one_thread()
     signal.signal(signal.SIGTERM, _interrupt)
+    sys.unraisablehook = _hear_again
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # for characters that the terminal's encoding lacks
@@ -136,6 +140,20 @@ def _exit_code(error: BaseException, resume: str) -> int:
 def _interrupt(*_: Any) -> NoReturn:
     """Treat SIGTERM like Ctrl-C."""
     raise KeyboardInterrupt
+
+
+def _hear_again(unraisable: sys.UnraisableHookArgs) -> None:
+    """Python drops what is raised in `__del__` and in callbacks of weak references: a Ctrl-C there comes once more."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        _thread.start_new_thread(_interrupt_soon, ())  # here it would be dropped again
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
+def _interrupt_soon() -> None:
+    """Interrupt the main thread once it has left what it is in."""
+    time.sleep(A_MOMENT)
+    _thread.interrupt_main()
 
 
 def _tell_interrupt(resume: str) -> int:
