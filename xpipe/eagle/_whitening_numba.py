@@ -12,25 +12,32 @@ from xpipe.ground.accelerate import jit, jit_sums
 
 
 @jit
-def project_rows(rows, directions, first, last, out):
-    """out[i - first, :rank] = row i times the directions (n_features x rank), for rows first to last - 1."""
+def project_rows(rows, blocks, rank, first, last, out):
+    """out[i - first, :rank] = row i times the directions, for rows first to last - 1.
+
+    blocks [number, n_features, columns]: the directions, some columns at a time, so that they stay in cache while rows
+    pass; columns from the rank on count for nothing. Each cell adds its entries in order, however wide blocks are.
+    """
     indptr, indices, values = rows
-    for row in range(first, last):
-        target = out[row - first, : directions.shape[1]]
-        target[:] = 0
-        entry, stop = indptr[row], indptr[row + 1]
-        while entry + 4 <= stop:  # four at once, added in order: `target` is read and written a quarter as often
-            v, w, x, y = values[entry], values[entry + 1], values[entry + 2], values[entry + 3]
-            a, b = directions[indices[entry]], directions[indices[entry + 1]]
-            c, d = directions[indices[entry + 2]], directions[indices[entry + 3]]
-            for k in range(len(target)):
-                target[k] = (((target[k] + v * a[k]) + w * b[k]) + x * c[k]) + y * d[k]
-            entry += 4
-        while entry < stop:
-            weight, direction = values[entry], directions[indices[entry]]
-            for k in range(len(target)):
-                target[k] += weight * direction[k]
-            entry += 1
+    width = blocks.shape[2]
+    for number in range(len(blocks)):
+        directions = blocks[number]
+        for row in range(first, last):
+            target = out[row - first, number * width : min((number + 1) * width, rank)]
+            target[:] = 0
+            entry, stop = indptr[row], indptr[row + 1]
+            while entry + 4 <= stop:  # four at once, added in order: `target` is read and written a quarter as often
+                v, w, x, y = values[entry], values[entry + 1], values[entry + 2], values[entry + 3]
+                a, b = directions[indices[entry]], directions[indices[entry + 1]]
+                c, d = directions[indices[entry + 2]], directions[indices[entry + 3]]
+                for k in range(len(target)):
+                    target[k] = (((target[k] + v * a[k]) + w * b[k]) + x * c[k]) + y * d[k]
+                entry += 4
+            while entry < stop:
+                weight, direction = values[entry], directions[indices[entry]]
+                for k in range(len(target)):
+                    target[k] += weight * direction[k]
+                entry += 1
 
 
 @jit

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 
 from xpipe.eagle import _whitening_numba as kernels
 from xpipe.eagle._whitened_numba import Whitened
-from xpipe.eagle.spectrum import Spectrum, columns_of_features, rows_times
+from xpipe.eagle.spectrum import Spectrum, columns_of_features, in_pieces, rows_times
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.ground.sparse import Triple, to_triple
 
@@ -79,10 +79,19 @@ def empty_whitener(n_features: int) -> Whitener:
 def coordinates_of(X: sp.csr_matrix, whitener: Whitener, threads: int = 1) -> np.ndarray:
     """The coordinates p of rows, float32, and that of the mean; each row by itself: any other rows change no byte."""
     coordinates = rows_times(columns_of_features(X, whitener.features), whitener.directions, threads, more=1)
-    along_mean = np.empty(X.shape[0], np.float32)
-    kernels.multiply_rows(to_triple(X), whitener.of_mean, along_mean)
+    along_mean, rows = np.empty(X.shape[0], np.float32), to_triple(X)
+    in_pieces(
+        X.shape[0],
+        threads,
+        lambda first, last: kernels.multiply_rows(_some(rows, first, last), whitener.of_mean, along_mean[first:last]),
+    )
     coordinates[:, -1] = along_mean
     return coordinates
+
+
+def _some(rows: Triple, first: int, last: int) -> Triple:
+    """The rows first to last - 1 as a view."""
+    return rows._replace(indptr=rows.indptr[first : last + 1])
 
 
 def whiten(X: sp.csr_matrix, whitener: Whitener, threads: int = 1, coordinates: np.ndarray | None = None) -> Whitened:
@@ -98,7 +107,13 @@ def whiten(X: sp.csr_matrix, whitener: Whitener, threads: int = 1, coordinates: 
         np.empty(len(triple.indices) + X.shape[0], np.uint32),
         np.empty(len(triple.indices) + X.shape[0], np.float32),
     )
-    kernels.scale_rows(triple, whitener.scale, coordinates[:, -1] - np.float32(whitener.width), n_features, rows)
     influence = np.empty(X.shape[0], dtype=np.float32)
-    kernels.measure_influence(rows.indptr, rows.values, coordinates, influence)
+
+    def whiten_rows(first: int, last: int) -> None:
+        own, along = _some(rows, first, last), coordinates[first:last]
+        of_mean = along[:, -1] - np.float32(whitener.width)
+        kernels.scale_rows(_some(triple, first, last), whitener.scale, of_mean, n_features, own)
+        kernels.measure_influence(own.indptr, own.values, along, influence[first:last])
+
+    in_pieces(X.shape[0], threads, whiten_rows)
     return Whitened(rows, coordinates, influence, n_features + 1)
