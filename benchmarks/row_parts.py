@@ -34,7 +34,8 @@ def main() -> None:
     parser.add_argument("--parts", default=PARTS)
     options = parser.parse_args()
     table = Table("parts of the root", "P@1 / P@3 / P@5", "training", title="SYNTHETIC stand-in of AmazonCat-13K")
-    with tempfile.TemporaryDirectory(prefix="xpipe-row-parts-") as folder:
+    with tempfile.TemporaryDirectory(prefix="xpipe-row-parts-") as scratch:
+        folder = os.path.join(scratch, "wide")
         write_wide(folder, options.rows)
         X, Y = read_xmc(os.path.join(folder, "train.txt"))
         X_test, Y_test = read_xmc(os.path.join(folder, "test.txt"))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.strategies import csr_matrices
 from tests.trees import oracles
 from xpipe.errors import DataError
-from xpipe.trees import TreeOptions, plan_forest, prepare_data, train_unit, unit_costs, unit_rows
+from xpipe.trees import TreeOptions, plan_forest, prepare_data, train_unit, training, unit_costs, unit_rows
 from xpipe.trees._lanes_numba import LANES
 
 
@@ -174,3 +174,20 @@ def test_scores_that_do_not_fit_are_refused():
             prepare_data(X, Y, scores)
     with pytest.raises(DataError, match="do not fit"):
         prepare_data(X[:5], Y)
+
+
+def test_many_rows_take_fewer_rounds(monkeypatch):
+    X, Y = oracles.planted(200, 40, 30)
+    data = prepare_data(X, Y)
+    monkeypatch.setattr(training, "MANY_ROWS", 10**9)
+    wanted = {rounds: _all_units_with(data, rounds) for rounds in (3, 20)}
+    assert wanted[3] != wanted[20]
+    monkeypatch.setattr(training, "MANY_ROWS", 1)  # any number of rows is many
+    monkeypatch.setattr(training, "FEWEST", 3)
+    assert _all_units_with(data, 20) == wanted[3]
+    assert _all_units_with(data, 2) != wanted[3]  # never more than asked for
+
+
+def _all_units_with(data, rounds):
+    options = TreeOptions(n_trees=1, max_leaf=10, arity=4, max_rounds=rounds)
+    return [b"".join(part.tobytes() for part in train_unit(data, *own, options)) for own in all_units(data, options)]

@@ -23,7 +23,7 @@ from xpipe.trees.training_data import TrainingData
 if TYPE_CHECKING:
     from xpipe.trees._gather_numba import NodeFeatures, NodeRows
 
-VISITS = 1_500_000  # of rows, about: of many rows, fewer rounds learn as much
+MANY_ROWS = 75_000  # of a node with more rows, fewer rounds learn as much: about as many visits to rows
 FEWEST = 8  # rounds over any number of rows
 FORGETTING = 4  # once some rows are forgotten, so many times fewer rounds
 LINE = 64  # bytes of a line of the cache: LANES numbers
@@ -181,7 +181,7 @@ def _train_part(
         bias=np.float32(options.bias),
         logistic=options.loss == "logistic",
         tolerance=float(options.tolerance),
-        max_rounds=min(int(options.max_rounds), max(FEWEST, VISITS // max(len(rows), 1))),
+        max_rounds=_rounds(int(options.max_rounds), len(rows)),
     )
     cost = np.float32(options.cost)
     positives = _solver_numba.Positives(owner_ptr, owners, cost * weights, cost * doubts)
@@ -206,6 +206,11 @@ def _train_part(
         _solver_numba.solve_lanes(node, positives, np.flatnonzero(~gone), n_lanes, fewer, state, own, own_betas)
         found.append(learnt(own, own_betas))
     return tuple(found)
+
+
+def _rounds(most: int, n_rows: int) -> int:
+    """How many rounds classifiers are trained in at most, by the rows of their node."""
+    return min(most, max(FEWEST, most * MANY_ROWS // max(n_rows, 1)))
 
 
 def _rows_of_part(owned: Owners, part: Part) -> Owners:

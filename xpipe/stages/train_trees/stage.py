@@ -165,7 +165,7 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="train",
     section="train",
-    version=7,
+    version=8,
     reads=("datasets", "features?"),
     writes=(MODEL,),
     params=TrainParams,
