@@ -13,11 +13,13 @@ A sum's order is fixed but not numpy's. What is not listed here is refused with 
 from __future__ import annotations
 
 import operator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 HELD = "?bhilqBHILQfd"  # dtype characters: no objects, texts or dates
+MEMORY = 1 << 31  # bytes
 ATOMIC = {"add": "ilLfd", "maximum": "ilLfd", "minimum": "ilLfd"}
 _threads = np.random.default_rng(0)  # the order in which they arrive
 
@@ -159,6 +161,8 @@ def _index(index: Any) -> Any:
 
 def _once(shape: tuple[int, ...], place: Any) -> bool:
     """Whether every place is named once."""
+    if isinstance(place, np.ndarray) and place.ndim == len(shape) == 1 and place.dtype != bool:
+        return len(np.unique(place)) == len(place)
     named = np.zeros(shape, dtype=np.int64)
     np.add.at(named, place, 1)
     return bool((named <= 1).all())
@@ -195,9 +199,16 @@ class ArrayModule:
     float32, float64, int32, int64, bool_ = np.float32, np.float64, np.int32, np.int64, np.bool_
     inf, nan = float("inf"), float("nan")
     ndarray = DeviceArray
+    runtime = SimpleNamespace(memGetInfo=lambda: (MEMORY, MEMORY), getDeviceCount=lambda: 1)  # (free, all) bytes
+    cuda = SimpleNamespace(runtime=runtime)
+    del runtime
     add, subtract, multiply = Elementwise("add"), Elementwise("subtract"), Elementwise("multiply")
     maximum, minimum = Elementwise("maximum"), Elementwise("minimum")
     sqrt, exp, log, abs = Elementwise("sqrt"), Elementwise("exp"), Elementwise("log"), Elementwise("abs")
+    log1p, expm1 = Elementwise("log1p"), Elementwise("expm1")
+
+    def get_default_memory_pool(self) -> Any:
+        return SimpleNamespace(free_bytes=lambda: 0)
 
     def asarray(self, values: Any, dtype: Any = None) -> DeviceArray:
         numbers = values._numbers if isinstance(values, DeviceArray) else np.array(values)

@@ -68,6 +68,7 @@ def test_gpu_that_passes_its_probe(monkeypatch, requested):
     modules = {name: types.ModuleType(name) for name in ("cupy", "cupyx", "cupyx.scipy", "cupyx.scipy.sparse")}
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
+    modules["cupy"].cuda = types.SimpleNamespace(runtime=types.SimpleNamespace(getDeviceCount=lambda: 1))
     monkeypatch.setattr(backend, "probe", lambda: FOUND)
     chosen = choose(requested)
     assert (chosen.name, chosen.reason) == ("gpu", FOUND.reason)
@@ -75,6 +76,21 @@ def test_gpu_that_passes_its_probe(monkeypatch, requested):
     assert chosen.sparse_module is modules["cupyx.scipy.sparse"]
     expected = {"name": "gpu", "requested": requested, "reason": FOUND.reason, "device": "Some GPU, 8.0 GiB"}
     assert json.loads(json.dumps(chosen.summary())) == expected
+
+
+@pytest.mark.parametrize("count", [None, 0])
+def test_a_worker_without_the_device_of_the_run_says_so(monkeypatch, count):
+    """The trial passed where the run began; a worker elsewhere has no cupy, or no device."""
+    module = types.ModuleType("cupy") if count is not None else None
+    if module is not None:
+        module.__version__ = "14.2"
+        module.cuda = types.SimpleNamespace(runtime=types.SimpleNamespace(getDeviceCount=lambda: count))
+    monkeypatch.setitem(sys.modules, "cupy", module)  # None: the import fails
+    with pytest.raises(BackendError, match="this process cannot use one") as caught:
+        Backend("gpu", "its trial ran elsewhere").array_module  # noqa: B018
+    assert caught.value.exit_code == 6
+    assert caught.value.why == ("cupy 14.2 finds no CUDA device" if module else caught.value.why)
+    assert "backend=cpu" in caught.value.fix
 
 
 def test_travels_to_workers():

@@ -30,17 +30,20 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from xpipe.eagle import _posteriors_numba, _rounds_numba
+from xpipe.eagle import _posteriors_numba, _rounds_numba, device_rounds
 from xpipe.eagle._posteriors_numba import Calibration, Pairs
 from xpipe.eagle._rounds_numba import LARGE_GROUP, Cells, Kinship, RoundSpace, Schedule
 from xpipe.eagle._rows_numba import Lists
 from xpipe.eagle._whitened_numba import Whitened
 from xpipe.eagle.chances import Crowd, label_shifts, shifted
+from xpipe.eagle.device_rounds import OnDevice
+from xpipe.eagle.device_rows import lay_out
 from xpipe.eagle.label_offsets import LabelCells, offsets_of
 from xpipe.eagle.numbering import with_groups_in_order
 from xpipe.eagle.options import ImputeOptions
 from xpipe.eagle.problem import columns_of
 from xpipe.eagle.slopes import NO_POWERS, quarters_of
+from xpipe.ground.backend import Backend
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.ground.machine import lent, usable_cores
 from xpipe.ground.sparse import Triple, canonical, to_matrix, to_triple
@@ -87,7 +90,7 @@ class Owned(NamedTuple):
 
 
 def find_owners(
-    rows: Whitened,
+    rows: Whitened | None,
     Y1: sp.csr_matrix,
     Y2: sp.csr_matrix,
     *,
@@ -101,6 +104,8 @@ def find_owners(
     kinship: Kinship | None = None,
     most_members: int | None = None,
     threads: int | None = None,
+    backend: Backend | None = None,
+    on_device: OnDevice | None = None,
 ) -> Owned:
     """The posteriors of the owners and of the candidates, and sums of the chances of all pairs.
 
@@ -108,14 +113,18 @@ def find_owners(
     samples the one with the lowest number is the best. The numbers of groups, and empty groups, change nothing.
     calibration: the fields of a `Calibration`. beside: where it has a spread, the groups near those with a label that
     lack it, groups x labels. kinship: of the groups of Y1, where it is known already. lowest: pairs with a posterior
-    above it that are no owners are candidates; there are none where owners are one per group.
+    above it that are no owners are candidates; there are none where owners are one per group. backend, on_device: as
+    in `fit_posteriors`.
     """
     Y1, Y2, old_numbers = with_groups_in_order(Y1, Y2)  # the rounds go from group to group
+    if on_device is not None and on_device.groups is not None:
+        on_device = on_device._replace(groups=on_device.groups[old_numbers])
     powers = np.array(calibration[1:2]) if beside is not None else NO_POWERS
     fitted = fit_posteriors(
         rows, Y1, Y2, rounds=rounds, most_members=most_members, threads=threads, powers=powers,
         beside=None if beside is None else sp.csr_matrix(beside[old_numbers]),
         kinship=None if kinship is None else kinship._replace(starts=kinship.starts[old_numbers]),
+        backend=backend, on_device=on_device,
     )  # fmt: skip
     posterior = posteriors_of(fitted, Y1, Y2, calibration, threads)
     kept, likely = best_pairs(fitted.score, Y1, Y2, threads), np.zeros(len(posterior), dtype=bool)
@@ -191,7 +200,7 @@ def keep_pairs(pairs: sp.csr_matrix, kept: np.ndarray) -> sp.csr_matrix:
 
 
 def fit_posteriors(
-    rows: Whitened,
+    rows: Whitened | None,
     Y1: sp.csr_matrix,
     Y2: sp.csr_matrix,
     *,
@@ -201,32 +210,36 @@ def fit_posteriors(
     kinship: Kinship | None = None,
     most_members: int | None = None,
     threads: int | None = None,
+    backend: Backend | None = None,
+    on_device: OnDevice | None = None,
 ) -> Fitted:
     """Posteriors and scores, labels x samples, of every pair that a group allows.
 
     rounds: at most. powers: of scores to add up per group, whole quarters, for groups that have each label and for
     those of `beside` (groups x labels). kinship: of the groups, where it is known already. most_members: the size of
-    the largest groups that have no say in their own scores; by default as many as fit into the memory.
+    the largest groups that have no say in their own scores; by default as many as fit into the memory. backend: by
+    default the CPU; labels of very many groups are there always. on_device: the rows, where a device has them already;
+    `rows` may be None then, unless some label stays on the CPU.
     """
     threads = threads or usable_cores()
     allowed = to_triple(sp.csr_matrix(spread_labels(Y1, Y2).T))
     pairs = _pairs(allowed, Y1, Y2)
-    if kinship is None:
-        kinship = kinship_of(rows, pairs.members, most_members, threads)
     cells = _empty_cells(pairs, beside, powers)
     posterior, score = np.zeros(len(allowed.indices), np.float32), np.zeros(len(allowed.indices), np.float32)
+    schedule = Schedule(rounds, TOLERANCE if beside is None else TOLERANCE_ALIKE)
     n_pairs = np.diff(allowed.indptr)
     queue = np.argsort(-n_pairs, kind="stable")  # the heaviest labels come first
-    spare: SimpleQueue[RoundSpace] = SimpleQueue()
-    for _ in range(threads):
-        spare.put(_round_space(rows))
-    schedule = Schedule(rounds, TOLERANCE if beside is None else TOLERANCE_ALIKE)
-
-    def work(part: slice) -> None:
-        with lent(spare) as space:
-            _rounds_numba.fit_labels(queue[part], pairs, rows, kinship, schedule, space, cells, posterior, score)
-
-    _in_threads(work, threads)
+    stays = np.ones(len(queue), dtype=bool)  # on the CPU
+    if backend is not None and backend.name == "gpu":
+        stays = ~device_rounds.in_step(np.diff(pairs.groups.starts))
+    if stays.any() or on_device is None:
+        assert rows is not None  # only rows on a device stand in for them
+        kinship = kinship or kinship_of(rows, pairs.members, most_members, threads)
+        if backend is not None and not stays.all() and on_device is None:
+            on_device = OnDevice(lay_out(backend.array_module, rows, pairs.members, kinship))
+        _fit_in_threads(queue[stays[queue]], pairs, rows, kinship, schedule, cells, posterior, score, threads)
+    if on_device is not None and not stays.all():
+        device_rounds.fit_labels(on_device, np.flatnonzero(~stays), pairs, schedule, cells, posterior, score)
     n_samples = Y1.shape[0]
     return Fitted(
         to_matrix(allowed._replace(values=posterior), n_samples),
@@ -235,6 +248,29 @@ def fit_posteriors(
         if len(powers)
         else None,
     )
+
+
+def _fit_in_threads(
+    labels: np.ndarray,
+    pairs: Pairs,
+    rows: Whitened,
+    kinship: Kinship,
+    schedule: Schedule,
+    cells: Cells,
+    posterior: np.ndarray,
+    score: np.ndarray,
+    threads: int,
+) -> None:
+    """The rounds of some labels on the CPU; fills posterior, score and cells at these labels."""
+    spare: SimpleQueue[RoundSpace] = SimpleQueue()
+    for _ in range(threads):
+        spare.put(_round_space(rows))
+
+    def work(part: slice) -> None:
+        with lent(spare) as space:
+            _rounds_numba.fit_labels(labels[part], pairs, rows, kinship, schedule, space, cells, posterior, score)
+
+    _in_threads(work, threads)
 
 
 def _empty_cells(pairs: Pairs, beside: sp.csr_matrix | None, powers: np.ndarray) -> Cells:

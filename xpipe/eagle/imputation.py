@@ -18,6 +18,7 @@ from xpipe.eagle.options import ImputeOptions, Method, Owners
 from xpipe.eagle.problem import as_ones, with_unsigned_columns
 from xpipe.eagle.spectrum import scaled_rows
 from xpipe.eagle.trust import Expected, expectation
+from xpipe.ground.backend import Backend
 from xpipe.ground.machine import check_threads
 from xpipe.ground.sparse import canonical, check_shapes, to_triple
 from xpipe.ground.sparse_rows import matrix_with_ones
@@ -90,6 +91,9 @@ class MatrixRows:
     def coordinates(self, samples: np.ndarray | None) -> None:
         """One chunk has all labels: nothing would be read twice."""
 
+    def shared(self) -> None:
+        """Nor would anything be uploaded twice."""
+
 
 def impute(
     X: sp.csr_matrix,
@@ -106,6 +110,7 @@ def impute(
     rounds: int = ImputeOptions.rounds,
     rank: int | None = ImputeOptions.rank,
     threads: int | None = None,
+    backend: Backend | None = None,
 ) -> Imputed:
     """Find the labels of single samples from the labels of groups of samples.
 
@@ -144,6 +149,8 @@ def impute(
         alike.
     threads : int, optional
         By default one per usable core. The number of threads changes no byte of the result.
+    backend : Backend, optional
+        From `xpipe.ground.backend.choose`; by default the CPU. Choices are made on the CPU always.
 
     Returns
     -------
@@ -182,7 +189,7 @@ def impute(
         options = replace(options, method="baseline")  # nothing tells members apart
     features = MatrixRows(X)
     decision = plan.decide(options, features, Y1, Y2, threads)
-    assigned = plan.assign_chunk(decision, features, plan.Chunk(None, Y1, Y2), threads=threads)
+    assigned = plan.assign_chunk(decision, features, plan.Chunk(None, Y1, Y2), threads=threads, backend=backend)
     trace: dict[str, Any] = {"method": decision.method}
     if assigned.objective is not None:
         trace["objective"] = assigned.objective.tolist()

@@ -20,6 +20,7 @@ How labels are cut into chunks changes no byte of the result.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,16 +30,30 @@ import scipy.sparse as sp
 from xpipe.eagle._rounds_numba import Kinship
 from xpipe.eagle.assignment import assign, embed_and_assign
 from xpipe.eagle.choice import EMBEDDINGS, Choice, choose
-from xpipe.eagle.discriminative import ChanceSums, Owned, find_owners
+from xpipe.eagle.device_rounds import OnDevice, in_step
+from xpipe.eagle.device_rows import DeviceRows, bytes_needed, keeper, lay_out
+from xpipe.eagle.discriminative import ChanceSums, Owned, find_owners, kinship_areas
 from xpipe.eagle.near_groups import beside
 from xpipe.eagle.options import ImputeOptions
 from xpipe.eagle.ownership import check_owners
-from xpipe.eagle.problem import as_ones
+from xpipe.eagle.problem import as_ones, columns_of
 from xpipe.eagle.ridge import USUAL_RIDGE
 from xpipe.eagle.trust import TrialQuality
 from xpipe.eagle.whitening import Whitener, whiten
 from xpipe.ground.backend import Backend
 from xpipe.grouping.groups import spread_labels
+
+
+@dataclass(frozen=True)
+class Shared:
+    """All samples and groups, of which every chunk of labels takes some. row_lengths: gives the entries of each row.
+
+    key: what they are, and what was decided about them; equal keys mean the same numbers.
+    """
+
+    key: tuple[str, ...]
+    membership: sp.csr_matrix
+    row_lengths: Callable[[], np.ndarray]
 
 
 class FeatureRows(Protocol):
@@ -61,6 +76,10 @@ class FeatureRows(Protocol):
 
     def kinship(self, groups: np.ndarray | None) -> Kinship | None:
         """What leaves these groups out of their own scores, with the decision's whitener, where it is stored."""
+        ...
+
+    def shared(self) -> Shared | None:
+        """What a device can keep from chunk to chunk, where there are several chunks."""
         ...
 
 
@@ -179,7 +198,7 @@ def _assign(
     if method == "baseline":
         return Assigned(spread_labels(Y1, Y2))
     if method == "discriminative":
-        found = _discriminative(decision, features, chunk, threads)
+        found = _discriminative(decision, features, chunk, threads, backend)
         return Assigned(found.owners, chances=found.chances, candidates=found.candidates)
     X = features.take(chunk.samples, scaled=False)
     if embedding is not None:
@@ -192,19 +211,59 @@ def _assign(
     return Assigned(scores, np.asarray(objective, dtype=np.float64))
 
 
-def _discriminative(decision: Decision, features: FeatureRows, chunk: Chunk, threads: int) -> Owned:
+def _discriminative(
+    decision: Decision, features: FeatureRows, chunk: Chunk, threads: int, backend: Backend | None
+) -> Owned:
     """Posteriors of the owners by the discriminative method."""
     options, choice, whitener = decision.options, decision.choice, decision.whitener
     assert choice is not None  # `decide` made both
     assert whitener is not None
-    known = features.coordinates(chunk.samples)
-    rows = whiten(features.take(chunk.samples, scaled=True), whitener, threads, known)  # the plain rows are freed here
+    on_device, rows, kinship = _kept_on_device(decision, features, chunk, threads, backend), None, None
+    if on_device is None or not in_step(np.asarray(chunk.Y2.getnnz(axis=0))).all():
+        known = features.coordinates(chunk.samples)
+        rows = whiten(features.take(chunk.samples, scaled=True), whitener, threads, known)  # plain rows are freed here
+        kinship = features.kinship(chunk.groups)
     return find_owners(
         rows, chunk.Y1, chunk.Y2, calibration=choice.calibration, beside=_beside(decision.near, chunk),
         crowd=choice.crowd, owners=options.owners, threshold=choice.threshold, lowest=choice.lowest,
-        rounds=options.rounds, kinship=features.kinship(chunk.groups), most_members=choice.most_members,
-        threads=threads,
+        rounds=options.rounds, kinship=kinship, most_members=choice.most_members, threads=threads, backend=backend,
+        on_device=on_device,
     )  # fmt: skip
+
+
+def _kept_on_device(
+    decision: Decision, features: FeatureRows, chunk: Chunk, threads: int, backend: Backend | None
+) -> OnDevice | None:
+    """All rows and groups on the device of this process, uploaded by its first chunk; None where they do not fit.
+
+    None also on the CPU, and where one chunk has all labels: then nothing would be uploaded twice.
+    """
+    shared = features.shared() if backend is not None and backend.name == "gpu" else None
+    if shared is None or chunk.samples is None or chunk.groups is None:
+        return None
+    assert backend is not None
+    assert decision.choice is not None
+    assert decision.whitener is not None
+    xp, whitener = backend.array_module, decision.whitener
+    membership, most_members = shared.membership, decision.choice.most_members
+
+    def n_bytes() -> int:
+        per_sample = np.asarray(membership.getnnz(axis=1))
+        n_entries = int(((shared.row_lengths() + 1) * per_sample).sum())  # 1: that of the mean
+        areas = kinship_areas(np.asarray(membership.getnnz(axis=0)), most_members)
+        rank = whitener.directions.shape[1] + 1
+        n_kin = int(np.maximum(areas, 0).sum())
+        return bytes_needed(n_entries, int(per_sample.sum()), len(per_sample), rank, n_kin)
+
+    def make() -> DeviceRows:
+        everything = np.arange(membership.shape[0])
+        rows = whiten(features.take(None, scaled=True), whitener, threads, features.coordinates(everything))
+        kinship = features.kinship(np.arange(membership.shape[1]))
+        assert kinship is not None  # it is stored wherever rows are shared
+        return lay_out(xp, rows, columns_of(membership), kinship)
+
+    kept = keeper.keep(xp, shared.key, n_bytes, make)
+    return None if kept is None else OnDevice(kept, chunk.samples, chunk.groups)
 
 
 def _beside(near: np.ndarray | None, chunk: Chunk) -> sp.csr_matrix | None:

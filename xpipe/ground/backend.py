@@ -50,8 +50,8 @@ class Backend:
 
     @property
     def array_module(self) -> Any:
-        """numpy or cupy."""
-        return importlib.import_module("cupy" if self.name == "gpu" else "numpy")
+        """numpy or cupy. Raises BackendError where this process, such as a worker elsewhere, cannot use the GPU."""
+        return _cupy_with_device() if self.name == "gpu" else importlib.import_module("numpy")
 
     @property
     def sparse_module(self) -> Any:
@@ -101,6 +101,24 @@ def probe() -> Probe:
         return Probe(False, "cupy is not installed: pip install 'xpipe[gpu]'")
     # -P: this file's folder must not shadow other packages while it runs as a script
     return _try_in_process([sys.executable, "-P", __file__], PROBE_SECONDS)
+
+
+def _cupy_with_device() -> Any:
+    """cupy, where it imports and finds a device here: the trial may have run on another machine."""
+    from xpipe.errors import BackendError
+
+    try:
+        cupy = importlib.import_module("cupy")
+        if cupy.cuda.runtime.getDeviceCount() > 0:
+            return cupy
+        why = f"cupy {cupy.__version__} finds no CUDA device"
+    except Exception as error:  # a broken driver raises errors of many kinds
+        why = _one_line(f"{type(error).__name__}: {error}")
+    raise BackendError(
+        "this run computes on a GPU, but this process cannot use one",
+        why=why,
+        fix="workers need a GPU and xpipe[gpu], or the run `--set backend=cpu`",
+    )
 
 
 def has_gpu() -> bool:

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from xpipe.eagle._rounds_numba import Kinship
 from xpipe.eagle.discriminative import kinship_areas, kinship_of_groups
+from xpipe.eagle.plan import Shared
 from xpipe.eagle.problem import as_ones
 from xpipe.eagle.whitening import coordinates_of, whiten
 from xpipe.engine.messages import Finished
@@ -58,6 +59,15 @@ class StoredRows:
         wanted = row_pointers(np.maximum(areas[groups], 0))
         found = np.concatenate([np.zeros(0, np.float32), *_read_kinship(self.folder, self.settled, groups, areas)])
         return Kinship(np.where(areas[groups] >= 0, wanted[:-1], -1), found)
+
+    def shared(self) -> Shared | None:
+        if self.settled is None or not self.settled.kinship:
+            return None
+        return Shared((self.folder,), _membership(self.settled), self._row_lengths)  # the folder's name has the key
+
+    def _row_lengths(self) -> np.ndarray:
+        parts = open_matrix(self.assignment.features, "train").parts()
+        return np.concatenate([np.diff(triple.indptr) for _, triple in parts])
 
 
 def _areas(settled: Settled) -> np.ndarray:
