@@ -59,6 +59,8 @@ class ParquetBatches(IterableDataset[Batch]):
         Whether to give the rows that are not held out, or the held-out ones.
     prefetch : bool, default True
         Read the next window while the present one is used.
+    pinned : bool, default False
+        Give batches in pinned memory, from which `Batch.to` copies to a CUDA device without waiting.
 
     Raises
     ------
@@ -101,6 +103,7 @@ class ParquetBatches(IterableDataset[Batch]):
         held_out_from: float = 0.0,
         role: Literal["train", "validation"] = "train",
         prefetch: bool = True,
+        pinned: bool = False,
     ):
         super().__init__()
         for name, value in (("batch_size", batch_size), ("window", 1 if window is None else window)):
@@ -114,7 +117,7 @@ class ParquetBatches(IterableDataset[Batch]):
         about = read_about(folder)
         self.folder, self.split, self.batch_size, self.seed = str(folder), split, batch_size, seed
         self.shuffle, self.validation, self.role, self.prefetch = shuffle, validation, role, prefetch
-        self.held_out_from = held_out_from % 1.0
+        self.held_out_from, self.pinned = held_out_from % 1.0, pinned
         self.n_features, self.n_labels = int(about["n_features"]), int(about["n_labels"])
         self.with_chances = about.get("label_scores") == "posterior"
         self.groups = row_groups(self.folder, split)
@@ -186,7 +189,7 @@ class ParquetBatches(IterableDataset[Batch]):
             order = order[self._chosen(samples)[order]]
         if self.shuffle or self.validation:
             samples, features, labels = samples[order], take_rows(features, order), take_rows(labels, order)
-        return Batch(
+        rows = Batch(
             as_tensor(samples, np.int64),
             as_tensor(features.indptr, np.int64),
             as_tensor(features.indices, np.int64),
@@ -197,6 +200,7 @@ class ParquetBatches(IterableDataset[Batch]):
                 as_tensor(labels.values, np.float32) if self.with_chances else None,
             ),
         )
+        return rows.pinned() if self.pinned else rows  # in the thread that reads ahead
 
     def _check(self, features: Triple, labels: Triple) -> None:
         """Raise DataError for feature or label numbers out of range: anybody may have written the files."""
@@ -223,7 +227,7 @@ class ParquetBatches(IterableDataset[Batch]):
         places, owned = rows.offsets[bounds].tolist(), rows.targets.offsets[bounds].tolist()
         for number, (first, last) in enumerate(pairwise(bounds.tolist())):
             inside, of_labels = slice(*places[number : number + 2]), slice(*owned[number : number + 2])
-            yield Batch(
+            batch = Batch(
                 rows.samples[first:last],
                 rows.offsets[first : last + 1] - inside.start,
                 rows.indices[inside],
@@ -234,3 +238,4 @@ class ParquetBatches(IterableDataset[Batch]):
                     None if rows.targets.chances is None else rows.targets.chances[of_labels],
                 ),
             )
+            yield batch.pinned() if self.pinned else batch  # only the offsets are new

@@ -23,7 +23,8 @@ from xpipe.heads.registry import largest_dft_k
 from xpipe.heads.targets import Targets
 
 ROUTES = ("auto", "fft", "dense", "blocks")
-MATRIX_SHARE = 8  # a fixed matrix may take one part in this many of the machine's memory
+MATRIX_SHARE = 8  # a fixed matrix may take one part in this many of the memory where it is
+FIXED = ("matrix", "block", "turns", "order")  # buffers: the parts of W_DFT that a route needs
 
 
 class DFT(Head):
@@ -46,7 +47,7 @@ class DFT(Head):
         A permutation, as `order_labels` gives: label label_order[p] has row p of W_DFT.
     route : {"auto", "fft", "dense", "blocks"}, default "auto"
         How W_DFT x is computed, see `dft_routes`. "auto" takes the fastest for the sizes, with a matrix of at most an
-        eighth of the machine's memory.
+        eighth of the memory where the head is: of the machine, or what is free on a CUDA device.
 
     Raises
     ------
@@ -115,7 +116,7 @@ class DFT(Head):
         dtype = _exact_enough(weight.dtype)
         self.product = self.route
         if self.route == "auto":
-            self.product = dft_routes.product_route(self.n_labels, self.k, _memory() // MATRIX_SHARE)
+            self.product = dft_routes.product_route(self.n_labels, self.k, _memory(weight.device) // MATRIX_SHARE)
         order = None if self.label_order is None else torch.from_numpy(np.argsort(self.label_order))
         matrix = block = turns = None
         if weight.device.type == "meta":  # only shapes are needed
@@ -126,17 +127,26 @@ class DFT(Head):
                 matrix, order = matrix[order], None
         elif self.product == "blocks":
             block, turns = (part.to(dtype) for part in dft_routes.block_matrices(self.n_labels, self.k))
-        for name, part in (("matrix", matrix), ("block", block), ("turns", turns), ("order", order)):
+        for name, part in zip(FIXED, (matrix, block, turns, order), strict=True):
             self.register_buffer(name, None if part is None else part.to(weight.device), persistent=False)
 
     def _apply(self, fn: Any, recurse: bool = True) -> DFT:
-        """Called by `.to`, `.double` and so on: a matrix of another type is computed again, not rounded."""
-        before = _exact_enough(self.projection.weight.dtype)
-        super()._apply(fn, recurse)
-        after = _exact_enough(self.projection.weight.dtype)
-        kept = self.matrix if self.matrix is not None else self.block
-        if after != before or (kept is not None and kept.dtype != after):
+        """Called by `.to`, `.double` and so on: a matrix of another type is computed again, not rounded.
+
+        On another device the route may be another one, too: what a machine has room for need not fit there.
+        """
+        kind, device = self.projection.weight.dtype, self.projection.weight.device
+        fixed = {name: self._buffers[name] for name in FIXED}
+        self._buffers.update(dict.fromkeys(FIXED))  # they do not move
+        try:
+            super()._apply(fn, recurse)
+        finally:
+            self._buffers.update(fixed)
+        weight = self.projection.weight
+        if weight.device != device or _exact_enough(weight.dtype) != _exact_enough(kind):
             self._fix()
+        elif weight.dtype == kind:  # `fn` is another change, such as to shared memory
+            self._buffers.update({name: None if part is None else fn(part) for name, part in fixed.items()})
         return self
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -195,6 +205,8 @@ def _exact_enough(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def _memory() -> int:
-    """Memory of the machine in bytes: the same at every start, so that the route is the same."""
+def _memory(device: torch.device) -> int:
+    """The free memory of a CUDA device in bytes; else that of the machine, the same at every start, as is the route."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -97,7 +97,7 @@ class SparseEncoder(nn.Module):
 def unit_rows(offsets: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """Values scaled so that each row has length 1; rows of zeros stay as they are."""
     lengths = torch.diff(offsets)
-    rows = torch.repeat_interleave(lengths)
+    rows = torch.repeat_interleave(lengths, output_size=len(values))  # without a size, a device would be asked for it
     squares = torch.zeros(len(lengths), dtype=torch.float64, device=values.device)
     squares.index_add_(0, rows, values.double() ** 2)
     scale = torch.where(squares > 0, squares.rsqrt(), 0.0).to(values.dtype)
@@ -138,6 +138,6 @@ def sum_by_index(
     n_features: int, offsets: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, gradient: torch.Tensor
 ) -> torch.Tensor:
     """`sum_by_scipy` on any device."""
-    owners = torch.repeat_interleave(torch.diff(offsets))
+    owners = torch.repeat_interleave(torch.diff(offsets), output_size=len(indices))
     passed = gradient[owners] * values[:, None].to(gradient.dtype)
     return gradient.new_zeros(n_features, gradient.shape[1]).index_add_(0, indices, passed)

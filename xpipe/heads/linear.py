@@ -15,6 +15,7 @@ import torch
 from xpipe.errors import ConfigError
 from xpipe.heads.head import Head, to_numpy
 from xpipe.heads.lml import check_k, lml_projection
+from xpipe.heads.loss_gradients import expected_labels
 from xpipe.heads.losses import bce_loss, check_temperature, lml_loss, quasibinary_loss, softmax_loss
 from xpipe.heads.targets import Targets
 
@@ -191,18 +192,21 @@ class Quasibinary(_Linear):
 
     def loss(self, logits: torch.Tensor, targets: Targets) -> torch.Tensor:
         found, log_c = quasibinary_loss(logits, targets, self.log_normaliser)
-        if self.training and targets.n_expected() > 0:
-            self._move(log_c.to(self.log_normaliser.dtype))
+        if self.training:
+            self._move(log_c.to(self.log_normaliser.dtype), expected_labels(logits, targets) > 0)
         return found
 
     @torch.no_grad()
-    def _move(self, log_c: torch.Tensor) -> None:
-        """Move the average towards the log C of a batch."""
-        if int(self.updates) and self.momentum:  # the first batch replaces the guess
+    def _move(self, log_c: torch.Tensor, has_labels: torch.Tensor | bool) -> None:
+        """Move the average towards the log C of a batch, if it has labels. No number is read: that would wait."""
+        if self.momentum:  # the first batch replaces the guess
             kept, new = math.log(self.momentum), math.log1p(-self.momentum)
-            log_c = torch.logaddexp(self.log_normaliser + kept, log_c + new)
-        self.log_normaliser.copy_(log_c)
-        self.updates += 1
+            log_c = torch.where(self.updates > 0, torch.logaddexp(self.log_normaliser + kept, log_c + new), log_c)
+        if isinstance(has_labels, torch.Tensor):
+            log_c = torch.where(has_labels, log_c, self.log_normaliser)
+        if isinstance(has_labels, torch.Tensor) or has_labels:
+            self.log_normaliser.copy_(log_c)
+            self.updates += has_labels
 
     @torch.no_grad()
     def settle(self, batches: Callable[[], Iterable[tuple[torch.Tensor, Targets]]]) -> None:

@@ -28,6 +28,18 @@ def expected(if_own: torch.Tensor, if_not: torch.Tensor, chances: torch.Tensor |
     return if_own * chances + if_not * (1 - chances)
 
 
+def waits(z: torch.Tensor) -> bool:
+    """Whether reading a number of this tensor waits for a device."""
+    return z.device.type != "cpu"
+
+
+def expected_labels(z: torch.Tensor, targets: Targets) -> torch.Tensor | float:
+    """`Targets.n_expected`; a tensor where reading it would wait for the device of the logits z."""
+    if targets.chances is not None and waits(z):
+        return targets.chances.sum(dtype=torch.float64)
+    return targets.n_expected()
+
+
 class BinaryLoss(torch.autograd.Function):
     """`bce_loss` of logits z."""
 
@@ -87,7 +99,7 @@ class TopkEntropyLoss(torch.autograd.Function):
         counted = z.clone()
         counted[rows, labels] = -math.inf
         surplus = torch.minimum((k - counts).clamp(min=0), n - counts)  # how many of the largest others do not count
-        widest = int(surplus.max()) if len(surplus) else 0
+        widest = min(k, n) if waits(z) else int(surplus.max()) if len(surplus) else 0
         if widest:
             values, places = torch.topk(counted, widest, dim=1)
             dropped = torch.arange(widest, device=z.device) < surplus[:, None]
@@ -141,16 +153,21 @@ class QuasibinaryLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, z: torch.Tensor, targets: Targets, given: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        rows, labels, n_own = targets.rows(), targets.labels, targets.n_expected()
+        rows, labels, n_own = targets.rows(), targets.labels, expected_labels(z, targets)
         # log C relative to the largest logit: differences are exact where log C itself is rounded like large logits
         largest = z.max() if z.numel() else z.new_zeros(())
         log_q = z - largest
-        relative = torch.logsumexp(log_q.flatten(), 0) - math.log(n_own) if n_own > 0 else given - largest
+        if isinstance(n_own, torch.Tensor):
+            total = torch.logsumexp(log_q.flatten(), 0) - n_own.log().to(z.dtype)
+            relative = torch.where(n_own > 0, total, given - largest)
+            log_c = torch.where(n_own > 0, largest + relative, given)
+        else:
+            relative = torch.logsumexp(log_q.flatten(), 0) - math.log(n_own) if n_own > 0 else given - largest
+            log_c = largest + relative if n_own > 0 else given.clone()
         log_q -= relative
         terms = log_q.clamp(min=0)
         # max(log q, 0) - log q for a label
         terms[rows, labels] = expected((-log_q[rows, labels]).clamp(min=0), terms[rows, labels], targets.chances)
-        log_c = largest + relative if n_own > 0 else given.clone()
         ctx.save_for_backward(log_q, rows, labels, targets.chances)
         ctx.n_own = n_own
         ctx.mark_non_differentiable(log_c)
@@ -162,7 +179,10 @@ class QuasibinaryLoss(torch.autograd.Function):
         log_q, rows, labels, chances = ctx.saved_tensors
         over, n_own = log_q > 0, ctx.n_own
         found = over.to(log_q.dtype)
-        if n_own > 0:  # exp(z) divided by its sum is q / n_own
+        if isinstance(n_own, torch.Tensor):
+            share = log_q.exp().mul_(n_own - over.sum()).div_(n_own)
+            found += torch.where(n_own > 0, share, torch.zeros_like(share))
+        elif n_own > 0:  # exp(z) divided by its sum is q / n_own
             found += log_q.exp().mul_(n_own - over.sum()).div_(n_own)
         found[rows, labels] -= 1 if chances is None else chances.to(log_q.dtype)
         return found.mul_(grad / max(len(log_q), 1)), None, None

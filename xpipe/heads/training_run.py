@@ -90,6 +90,7 @@ class TrainingRun:
         self.folder, self.options, self.device, self.progress = folder, options, device, progress
         shared: dict[str, Any] = {"batch_size": options.batch_size, "seed": options.seed}
         shared |= {"validation": options.validation, "held_out_from": calibrates_from or 0.0}
+        shared |= {"pinned": device.type == "cuda"}
         self.batches = ParquetBatches(folder, **shared)
         self.held_out = None
         if options.validation:
@@ -171,7 +172,10 @@ class TrainingRun:
         self.tell(epoch, self.n_rows, entry["loss"], 0.0 if self.is_done() else left)
 
     def train_rows(self, epoch: int, began: float) -> float:
-        """Train one pass over the rows. Returns the mean loss."""
+        """Train one pass over the rows. Returns the mean loss.
+
+        The loss stays on the device until the end, or until `progress` is told: reading it waits for the device.
+        """
         self.model.train()
         self.batches.set_epoch(epoch - 1)
         total = torch.zeros((), dtype=torch.float64, device=self.device)
