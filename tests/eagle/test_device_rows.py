@@ -14,7 +14,7 @@ from xpipe.eagle.discriminative import kinship_of
 from xpipe.eagle.problem import columns_of
 
 
-@pytest.mark.parametrize("at_once", [1 << 22, 50])
+@pytest.mark.parametrize("at_once", [1 << 20, 50])
 def test_both_orders_hold_the_entries_of_every_group(monkeypatch, at_once):
     monkeypatch.setattr(device_rows, "ENTRIES_AT_ONCE", at_once)
     X, Y = planted(n_samples=120)

@@ -20,7 +20,7 @@ from xpipe.eagle._rows_numba import Lists
 from xpipe.eagle._whitened_numba import Whitened
 from xpipe.ground.sparse_rows import entries_of_rows, entry_rows, row_pointers
 
-ENTRIES_AT_ONCE = 1 << 22  # entries that are sorted together while they are laid out
+ENTRIES_AT_ONCE = 1 << 20  # entries that are sorted together while they are laid out
 ENTRY_BYTES, MEMBER_BYTES = 30, 20  # on the device, per entry of a row in a group, and per member of a group
 KEPT_SHARE = 0.5  # of the free memory of a device that kept rows may take: rounds need the rest
 
