@@ -10,7 +10,7 @@ from tests.array_module import array_module as xp
 from tests.eagle.samples import overlapping, planted, whitened
 from xpipe.eagle import device_rows
 from xpipe.eagle.device_rows import Keeper, bytes_needed, lay_out
-from xpipe.eagle.discriminative import kinship_of
+from xpipe.eagle.kinship import kinship_of
 from xpipe.eagle.problem import columns_of
 
 

@@ -9,8 +9,9 @@ import scipy.sparse as sp
 from tests.eagle.samples import overlapping, planted, whitened
 from xpipe.eagle import impute
 from xpipe.eagle._posteriors_numba import CEILING, FLOOR, RULED_OUT
-from xpipe.eagle.discriminative import best_pairs, find_owners, fit_posteriors, posteriors_of
+from xpipe.eagle.discriminative import best_pairs, find_owners, posteriors_of
 from xpipe.eagle.numbering import with_groups_in_order
+from xpipe.eagle.rounds import fit_posteriors
 from xpipe.errors import ConfigError, DataError
 from xpipe.grouping import given_groups, random_groups, spread_labels
 
@@ -203,17 +204,6 @@ def test_calibrated_posteriors_equal_a_plain_twin():
     posteriors = find_owners(rows, Y1, Y2, calibration=(offset, slope, per_group, 0.0), threshold=0.3).owners
     assert posteriors.nnz == ((found > 0.3) | best_pairs(score, Y1, Y2)).sum()
     assert posteriors.sum() == pytest.approx(found[(found > 0.3) | best_pairs(score, Y1, Y2)].sum(), rel=1e-5)
-
-
-def test_groups_that_do_not_fit_have_a_say_in_their_own_scores(monkeypatch):
-    from xpipe.eagle import discriminative
-
-    monkeypatch.setattr(discriminative, "MOST_KINSHIP", 2 * 9 + 16)
-    sizes = np.array([4, 3, 0, 7, 3])
-    assert discriminative.largest_kinship(sizes) in (4, 5, 6)  # no group has 5 or 6
-    monkeypatch.setattr(discriminative, "MOST_KINSHIP", 10)
-    assert discriminative.largest_kinship(sizes) == 2  # equal sizes are treated alike
-    assert discriminative.largest_kinship(np.zeros(0, int)) == 0
 
 
 def test_every_group_has_one_best_pair():

@@ -11,9 +11,10 @@ import scipy.sparse as sp
 from tests.array_module import DeviceArray, array_module
 from tests.eagle.problems import random_problem
 from tests.eagle.samples import overlapping, overlapping_alike, planted, whitened
-from xpipe.eagle import device_rounds, discriminative, impute
-from xpipe.eagle.discriminative import find_owners, fit_posteriors
+from xpipe.eagle import device_rounds, impute
+from xpipe.eagle.discriminative import find_owners
 from xpipe.eagle.numbering import with_groups_in_order
+from xpipe.eagle.rounds import fit_posteriors
 from xpipe.eagle.spectrum import leading_directions, scaled_rows
 from xpipe.eagle.whitening import whiten, whitener_of
 from xpipe.grouping import given_groups, random_groups
@@ -79,7 +80,7 @@ def test_twins_agree(shape, rounds, most_members):
 @pytest.mark.parametrize("seed", range(0, 440, 5))
 def test_twins_agree_on_problems_that_have_broken_something(seed, monkeypatch):
     """Without rest: where all rows are equal, one rounding error decides about the rest of all groups."""
-    monkeypatch.setattr(discriminative, "TOLERANCE_ALIKE", 0.0)
+    monkeypatch.setattr("xpipe.eagle.rounds.TOLERANCE_ALIKE", 0.0)
     _, (X, Y1, Y2) = random_problem(seed, 20, 120)
     X = scaled_rows(X)
     spectrum = leading_directions(X, 16)

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xpipe.eagle._posteriors_numba import CEILING, RULED_OUT, log_sums_of
-from xpipe.eagle._rounds_numba import MOST_OWN
-from xpipe.eagle._whitened_numba import add_coordinates, add_rows, clear_rows
+from xpipe.eagle._whitened_numba import MOST_OWN, add_coordinates, add_rows, clear_rows
 from xpipe.ground.accelerate import jit
 
 

@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from xpipe.eagle._lacking_numba import keep_for_lacking
 from xpipe.eagle._posteriors_numba import log_sums_of, noisy_or
 from xpipe.eagle._rows_numba import Lists, prefetch_all, prefetch_row
 from xpipe.eagle._whitened_numba import (
     AHEAD,
+    MOST_OWN,
     add_coordinates,
     add_row,
     add_rows,
@@ -28,7 +30,6 @@ from xpipe.eagle._whitened_numba import (
 )
 from xpipe.ground.accelerate import jit
 
-MOST_OWN = 0.95  # of its own score that a row, or a direction of a group, adds: more would divide by nearly nothing
 LARGE_GROUP = 32  # members from which on products of coordinates are worth a call of BLAS
 UNTOLD = 0.2  # of the tolerance: a change of a posterior up to this is not added to the sums yet
 
@@ -166,8 +167,8 @@ def gather_groups(label, pairs, samples, position):
 
 
 @jit
-def fit_labels(labels, pairs, rows, kinship, schedule, space, cells, posterior, score):
-    """Alternate scores and posteriors for some labels; fills posterior, score and cells at these labels.
+def fit_labels(labels, pairs, rows, kinship, schedule, space, cells, lacking, posterior, score):
+    """Alternate scores and posteriors for some labels; fills posterior, score, cells and lacking at these labels.
 
     At first, members of a group share a label evenly. A sample of several groups takes its largest posterior and its
     largest score.
@@ -188,7 +189,9 @@ def fit_labels(labels, pairs, rows, kinship, schedule, space, cells, posterior, 
                 sums = cells.having_sums[pairs.groups.starts[label] + number]
                 log_sums_of(outside[start : groups.ends[number]], cells.quarters, sums)
                 start = groups.ends[number]
-            add_lacking(label, samples, told, pairs.members, rows, kinship, space, cells)
+            keep_for_lacking(
+                label, samples, told, space.position, pairs.members, rows.sparse, space.dense, space.leading, lacking
+            )
         clear_rows(samples, rows.sparse.indptr, rows.sparse.indices, space.dense)
         space.leading[:] = 0
         scores[:] = -np.inf
@@ -275,39 +278,6 @@ def tell_group(start, stop, groups, chances, samples, rows, space, told, least):
             told[member] += news
             add_row(samples[member], news, rows.sparse.indptr, rows.sparse.indices, rows.sparse.values, space.dense)
             add_to(space.leading, news, rows.coordinates[samples[member]])
-
-
-@jit
-def add_lacking(label, samples, told, group_members, rows, kinship, space, cells):
-    """Add up the scores of groups that lack the label, as if the regression had never seen the group.
-
-    Their members can have posteriors by other groups, so scores are corrected as in `leave_groups_out`.
-    """
-    indptr, indices, values = rows.sparse
-    group_starts, group_samples = group_members
-    for at in range(cells.lacking.starts[label], cells.lacking.starts[label + 1]):
-        group = cells.lacking.items[at]
-        members = group_samples[group_starts[group] : group_starts[group + 1]]
-        size, kin = len(members), kinship.starts[group]
-        missing, outside = np.empty(size, np.float32), np.empty(size, np.float32)
-        score_rows(members, indptr, indices, values, space.dense, missing)
-        for one in range(size):
-            missing[one] -= multiply_leading(rows.coordinates[members[one]], space.leading)
-            place = space.position[members[one]]
-            known = np.float32(0)
-            if place < len(samples) and samples[place] == members[one]:
-                known = told[place]
-            missing[one] -= known
-            outside[one] = known
-            if kin < 0:
-                own = min(max(rows.influence[members[one]], np.float32(0)), np.float32(MOST_OWN))
-                outside[one] += missing[one] / (np.float32(1) - own)
-        if kin >= 0:
-            for other in range(size):
-                source = kinship.values[kin + other * size : kin + (other + 1) * size]
-                for one in range(size):
-                    outside[one] += missing[other] * source[one]
-        log_sums_of(outside, cells.quarters, cells.lacking_sums[at])
 
 
 @jit

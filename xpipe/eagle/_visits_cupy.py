@@ -13,7 +13,7 @@ import numpy as np
 
 from xpipe.eagle._pieces_cupy import passes_of, reduce_pieces, spread_known, sum_columns
 from xpipe.eagle._posteriors_numba import CEILING, FLOOR, RULED_OUT, SURE
-from xpipe.eagle._rounds_numba import MOST_OWN
+from xpipe.eagle._whitened_numba import MOST_OWN
 from xpipe.eagle.device_rows import DeviceRows
 
 

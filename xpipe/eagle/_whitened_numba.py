@@ -15,6 +15,7 @@ from xpipe.eagle._rows_numba import prefetch_all, prefetch_row
 from xpipe.ground.accelerate import jit, jit_sums
 from xpipe.ground.sparse import Triple
 
+MOST_OWN = 0.95  # of its own score that a row, or a direction of a group, adds: more would divide by nearly nothing
 AHEAD = 2  # how many rows ahead the processor is asked to load a row: memory is what sums and products wait for
 COORDINATES_AT_ONCE = 64  # coordinates that are transposed before the next ones
 

@@ -32,7 +32,8 @@ from xpipe.eagle.assignment import assign, embed_and_assign
 from xpipe.eagle.choice import EMBEDDINGS, Choice, choose
 from xpipe.eagle.device_rounds import OnDevice, in_step
 from xpipe.eagle.device_rows import DeviceRows, bytes_needed, keeper, lay_out
-from xpipe.eagle.discriminative import ChanceSums, Owned, find_owners, kinship_areas
+from xpipe.eagle.discriminative import ChanceSums, Owned, find_owners
+from xpipe.eagle.kinship import kinship_areas
 from xpipe.eagle.near_groups import beside
 from xpipe.eagle.options import ImputeOptions
 from xpipe.eagle.ownership import check_owners

@@ -13,9 +13,9 @@ import scipy.sparse as sp
 from xpipe.eagle import selection
 from xpipe.eagle._rounds_numba import Kinship
 from xpipe.eagle._whitened_numba import Whitened
-from xpipe.eagle.discriminative import Fitted, fit_posteriors
 from xpipe.eagle.label_offsets import fit_prior
 from xpipe.eagle.options import ImputeOptions
+from xpipe.eagle.rounds import Fitted, fit_posteriors
 from xpipe.eagle.slopes import SLOPES
 from xpipe.eagle.spectrum import Spectrum
 from xpipe.eagle.trial import Forecast, Trial, forecast, judged_kinship

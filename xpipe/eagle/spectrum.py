@@ -5,7 +5,6 @@ Holds no labels, no groups and no ridge: `whitening` makes a whitener of a spect
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ import scipy.sparse as sp
 
 from xpipe.eagle import _whitening_numba as kernels
 from xpipe.eagle.options import MOST_FEATURES, usual_rank
+from xpipe.eagle.parts import in_pieces
 from xpipe.eagle.problem import with_unsigned_columns
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.ground.seeding import bit_generator, permutation
@@ -192,10 +192,3 @@ def _in_blocks(directions: np.ndarray) -> np.ndarray:
         columns = directions[:, number * width : (number + 1) * width]
         block[:, : columns.shape[1]] = columns
     return blocks
-
-
-def in_pieces(n: int, threads: int, work: Callable[[int, int], None]) -> None:
-    """Call work(first, last) for pieces of range(n), in threads."""
-    cuts = np.linspace(0, n, 16 * threads + 1).astype(np.int64)
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, cuts[:-1], cuts[1:]))

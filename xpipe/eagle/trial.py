@@ -15,7 +15,7 @@ from xpipe.eagle import _forecast_numba as kernels
 from xpipe.eagle._rounds_numba import Kinship
 from xpipe.eagle._rows_numba import Lists
 from xpipe.eagle._whitened_numba import Whitened
-from xpipe.eagle.discriminative import kinship_of, largest_kinship
+from xpipe.eagle.kinship import kinship_of, largest_kinship
 from xpipe.eagle.near_groups import beside
 from xpipe.eagle.slopes import NO_POWERS, quarters_of
 from xpipe.ground.machine import usable_cores

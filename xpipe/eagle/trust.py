@@ -22,8 +22,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle.chances import Crowd, label_shifts, map_to_chances, shifted
-from xpipe.eagle.discriminative import Fitted, posteriors_of
+from xpipe.eagle.discriminative import posteriors_of
 from xpipe.eagle.regression import hazards_of
+from xpipe.eagle.rounds import Fitted
 from xpipe.eagle.slopes import SLOPES, slope_number
 from xpipe.eagle.trial import Forecast, Trial
 from xpipe.ground.calibration_map import CalibrationMap

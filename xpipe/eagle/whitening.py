@@ -27,7 +27,8 @@ import scipy.sparse as sp
 
 from xpipe.eagle import _whitening_numba as kernels
 from xpipe.eagle._whitened_numba import Whitened
-from xpipe.eagle.spectrum import Spectrum, columns_of_features, in_pieces, rows_times
+from xpipe.eagle.parts import in_pieces
+from xpipe.eagle.spectrum import Spectrum, columns_of_features, rows_times
 from xpipe.ground.library_threads import one_thread_each
 from xpipe.ground.sparse import Triple, to_triple
 

@@ -102,10 +102,10 @@ def test_calibrations_of_labels_are_the_same_with_any_workers_and_chunks(tmp_pat
 @pytest.mark.parametrize("most", [2, 4, 1024])
 def test_what_leaves_groups_out_is_the_same_whether_stored_or_not(tmp_path, data, monkeypatch, most):
     """Chunks read it from files; groups that are too large for it have none there."""
-    from xpipe.eagle import discriminative
+    from xpipe.eagle import kinship
     from xpipe.stages.assign.stored_rows import StoredRows
 
-    monkeypatch.setattr(discriminative, "MOST_MEMBERS", most)
+    monkeypatch.setattr(kinship, "MOST_MEMBERS", most)
     alike, sizes = "group={rule: kmeans, depth: 7, noise: 0.0}", []  # 128 groups of two or three
     kinship = StoredRows.kinship
 

@@ -46,7 +46,7 @@ def uploads(monkeypatch):
         return lay_out(xp, rows, *others)
 
     monkeypatch.setattr(plan, "lay_out", noted)
-    monkeypatch.setattr("xpipe.eagle.discriminative.lay_out", noted)
+    monkeypatch.setattr("xpipe.eagle.rounds.lay_out", noted)
     return found
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.eagle._rounds_numba import Kinship
-from xpipe.eagle.discriminative import kinship_areas, kinship_of_groups
+from xpipe.eagle.kinship import kinship_areas, kinship_of_groups
 from xpipe.eagle.plan import Shared
 from xpipe.eagle.problem import as_ones
 from xpipe.eagle.whitening import coordinates_of, whiten
