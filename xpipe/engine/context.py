@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from xpipe.engine.cluster.calls import Call, Cluster, ClusterParams, Outcome
@@ -13,6 +13,7 @@ from xpipe.engine.params import Params
 from xpipe.engine.progress import Bar
 from xpipe.engine.receipts import read_receipts
 from xpipe.engine.sources import Source
+from xpipe.engine.timings import StepClock, StepTimes
 from xpipe.errors import StageError
 from xpipe.ground.backend import Backend
 from xpipe.ground.quantities import parse_bytes
@@ -62,7 +63,8 @@ class Context(Generic[P]):
 
     inputs: the finished artifacts that the stage reads, by name. folder: the folder of the stage, to write to. sources:
     the files from outside the store that `Stage.identity` asked for, as they were digested. peak_bytes: the most memory
-    of a worker so far. resumed: the number of units that an interrupted run had finished.
+    of a worker so far. resumed: the number of units that an interrupted run had finished. steps: how long the tasks of
+    all finished steps took.
     """
 
     stage: str
@@ -79,6 +81,7 @@ class Context(Generic[P]):
     sources: tuple[Source, ...] = ()
     peak_bytes: int = 0
     resumed: int = 0
+    steps: list[StepTimes] = field(default_factory=list)
 
     def map(
         self,
@@ -134,9 +137,11 @@ class Context(Generic[P]):
         done = self._finished_before(step, work)
         pending = [unit for unit in units if unit.name not in done]
         self.resumed += len(units) - len(pending)
+        clock = StepClock(step, together, not one_unit_per_task, bytes_per_row)
         if pending and not self.cluster.ready:
             self.bar.begin("waiting for workers")
             self.cluster.open()
+            clock.workers_are_there()
         counted = StepCount(self.bar, doing, units, counts)
         counted.add(unit for unit in units if unit.name in done)
         chunks = [(unit,) for unit in pending] if one_unit_per_task else self._chunks(pending, bytes_per_row)
@@ -152,9 +157,11 @@ class Context(Generic[P]):
             done.update(outcome.receipts)
             self.peak_bytes = max(self.peak_bytes, outcome.peak_bytes)
             counted.add(call.units)
+            clock.add(call, outcome)
 
         if calls:
             self.cluster.run(calls, on_done)
+            self.steps.append(clock.times())
         missing = [unit.name for unit in units if unit.name not in done]
         if missing:
             raise StageError(f"stage {self.stage} left {len(missing)} units undone", where=f"{step} {missing[0]}")

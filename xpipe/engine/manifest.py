@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from xpipe.engine.messages import FileEntry, entry_from
 from xpipe.engine.paths import is_plain_file, is_there
+from xpipe.engine.timings import StepTimes
 from xpipe.ground import files
 from xpipe.ground.checked_json import Count, InsidePath, Sha256
 
@@ -47,6 +48,7 @@ class Cost(TypedDict):
 
     seconds: float | int
     peak_memory: Count
+    steps: NotRequired[list[StepTimes]]  # not there where an older xpipe made it
 
 
 class ManifestContent(TypedDict):
