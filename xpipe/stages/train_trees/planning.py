@@ -106,12 +106,15 @@ def plan_forest(folder: str, unit: Unit, shared: Planning) -> Finished[ForestPla
     per_row = 1 + data.X.n_entries // max(data.X.n_rows, 1)
     arrays = {f"order-{plan.tree}": plan.order for plan in plans}
     arrays |= {f"bounds-{plan.tree}-{level}": plan.bounds[level] for plan in plans for level in range(plan.depth)}
+    folds = hold_out(data, options) if plans else ()
     found = ForestPlan(
         chunks=tuple(_chunks_of_units(costs // per_row, parts)),
         trees=len(plans),
         levels=plans[0].depth if plans else 0,
+        units=tuple(tuple(int(plan.units_of(level).sum()) for level in range(plan.depth)) for plan in plans),
         labels=len(data.labels),
-        held_out=sum(map(len, hold_out(data, options))),
+        held_out=sum(map(len, folds)),
+        folds=len(folds),
     )
     return Finished((write_arrays(folder, PLAN, arrays),), found)
 
