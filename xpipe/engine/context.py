@@ -144,7 +144,8 @@ class Context(Generic[P]):
             clock.workers_are_there()
         counted = StepCount(self.bar, doing, units, counts)
         counted.add(unit for unit in units if unit.name in done)
-        chunks = [(unit,) for unit in pending] if one_unit_per_task else self._chunks(pending, bytes_per_row)
+        bundles = bundle_units(pending, self.cluster.workers, self.cluster_params, bytes_per_row)
+        chunks = [(unit,) for unit in pending] if one_unit_per_task else bundles
         calls = [
             Call(
                 f"stage {self.stage}, {step} {describe_range(chunk)}", work, self.folder, step, chunk, shared,
@@ -160,6 +161,7 @@ class Context(Generic[P]):
             clock.add(call, outcome)
 
         if calls:
+            clock.give(calls)
             self.cluster.run(calls, on_done)
             self.steps.append(clock.times())
         missing = [unit.name for unit in units if unit.name not in done]
@@ -179,21 +181,24 @@ class Context(Generic[P]):
             )
         return done
 
-    def _chunks(self, units: Sequence[U], bytes_per_row: float) -> Iterator[tuple[U, ...]]:
-        """Bundles of consecutive units, each of about `chunk_rows` rows. Bundling changes no byte of the output."""
-        total = sum(unit.size for unit in units)
-        limit = self.cluster_params.chunk_rows or max(1, total // (TASKS_PER_WORKER * self.cluster.workers))
-        if bytes_per_row:
-            memory = parse_bytes(self.cluster_params.memory_limit) * SHARE_OF_MEMORY
-            limit = max(1, min(limit, int(memory / bytes_per_row)))
-        chunk: list[U] = []
-        for unit in units:
-            if chunk and sum(member.size for member in chunk) + unit.size > limit:
-                yield tuple(chunk)
-                chunk = []
-            chunk.append(unit)
-        if chunk:
+
+def bundle_units(
+    units: Sequence[U], workers: int, params: ClusterParams, bytes_per_row: float = 0
+) -> Iterator[tuple[U, ...]]:
+    """Bundles of consecutive units, each of about `chunk_rows` rows. Bundling changes no byte of the output."""
+    total = sum(unit.size for unit in units)
+    limit = params.chunk_rows or max(1, total // (TASKS_PER_WORKER * workers))
+    if bytes_per_row:
+        memory = parse_bytes(params.memory_limit) * SHARE_OF_MEMORY
+        limit = max(1, min(limit, int(memory / bytes_per_row)))
+    chunk: list[U] = []
+    for unit in units:
+        if chunk and sum(member.size for member in chunk) + unit.size > limit:
             yield tuple(chunk)
+            chunk = []
+        chunk.append(unit)
+    if chunk:
+        yield tuple(chunk)
 
 
 def describe_range(units: Sequence[Unit]) -> str:
