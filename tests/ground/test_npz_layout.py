@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xpipe.ground import npz_layout
-from xpipe.ground.npy_header import ArrayHeader
+from xpipe.errors import DataError
+from xpipe.ground import files, npy_header, npz_layout
+from xpipe.ground.npy_header import ArrayHeader, map_npz, read_npz
 from xpipe.ground.npz_layout import (
     bytes_of,
     combine_crcs,
@@ -46,10 +47,22 @@ def written(arrays) -> bytes:
     return stream.getvalue()
 
 
-def test_the_bytes_are_those_of_numpy():
-    plain = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in ARRAYS.items()}
-    assert written(ARRAYS) == saved(plain)
+def test_numpy_reads_what_it_would_have_written():
+    with np.load(io.BytesIO(written(ARRAYS)), allow_pickle=False) as archive:
+        found = {name: archive[name] for name in archive.files}
+    assert list(found) == list(ARRAYS)
+    for name, array in ARRAYS.items():
+        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(found[name], array)
     assert written({}) == saved({})
+
+
+def test_only_spaces_differ_from_the_bytes_of_numpy(monkeypatch):
+    plain = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in ARRAYS.items()}
+    places = lay_out({name: ArrayHeader(array.shape, array.dtype) for name, array in plain.items()})
+    assert all(place.numbers % 64 == 0 for place in places.values())
+    monkeypatch.setattr(npz_layout, "ALIGNED", 1)
+    assert written(ARRAYS) == saved(plain)
 
 
 def test_pieces_in_any_order_make_the_same_file():
@@ -106,3 +119,43 @@ def test_large_files_are_listed_as_zipfile_lists_them(shapes):
     archive._write_end_record()
     archive.fp = None  # or its finaliser would write again
     assert directory_of(places, crcs) == b"".join(parts)
+
+
+@pytest.fixture
+def mapped_from(monkeypatch):
+    monkeypatch.setattr(npy_header, "MAPPED_FROM", 1)
+
+
+def test_a_file_is_mapped_where_its_numbers_lie_aligned(tmp_path, mapped_from):
+    path = str(tmp_path / "a.npz")
+    with files.open_write(path) as stream:
+        write_npz(stream, ARRAYS)
+    found = map_npz(path)
+    for name, array in read_npz(path).items():
+        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(found[name], array)
+    assert not found["numbers"].flags.writeable  # its pages are those of the file
+    assert found["numbers"].flags.aligned
+    assert found["table"].flags.writeable  # was read
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_files_of_other_writers_are_read(tmp_path, mapped_from, save):
+    path = str(tmp_path / "a.npz")
+    arrays = {
+        "x" * extra: np.arange(100 + extra, dtype=np.int64) for extra in range(1, 9)
+    }  # some are aligned by chance
+    save(path, **arrays)
+    for name, array in map_npz(path).items():
+        np.testing.assert_array_equal(array, arrays[name])
+
+
+def test_a_changed_byte_of_a_mapped_array_is_refused(tmp_path, mapped_from):
+    path = tmp_path / "a.npz"
+    large = {"numbers": np.arange(100_000)}  # the headers of small members are read with all of their numbers
+    content = bytearray(written(large))
+    content[400_000] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="not a readable npz file") as caught:
+        map_npz(str(path))
+    assert "checksum" in caught.value.why

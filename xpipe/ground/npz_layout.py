@@ -1,7 +1,8 @@
 """npz files whose arrays are written piece by piece, maybe by several processes: where each byte of such a file goes.
 
-Holds no files and no meaning of any array. The whole has the bytes that `numpy.savez` writes. A zip file wants the
-CRC-32 of each member, which is put together from those of its pieces.
+Holds no files and no meaning of any array. The whole is a file as `numpy.savez` writes it, but that numbers begin at a
+multiple of 64 bytes: they can be used where they lie (`map_npz`). A zip file wants the CRC-32 of each member, which is
+put together from those of its pieces.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ UNIX = 3  # the system that it says so of
 LIMIT = (1 << 31) - 1  # larger numbers stand in fields of zip64
 FULL = 0xFFFFFFFF  # what stands in the field of 32 bits then
 ZIP64 = 45  # the version of the format that has these fields
+NPY_START = 10  # bytes of an npy file before its text: magic, version 1.0, length of the text
 LOCAL, CENTRAL, END, END_64, LOCATOR_64 = (
     b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07",
 )  # fmt: skip
+ALIGNED = 64
 POLYNOMIAL = 0xEDB88320  # that of CRC-32, lowest bit last
 
 
@@ -62,7 +65,7 @@ def lay_out(arrays: Mapping[str, ArrayHeader]) -> dict[str, Place]:
     >>> from xpipe.ground.npy_header import ArrayHeader
     >>> from xpipe.ground.npz_layout import lay_out
     >>> lay_out({"a": ArrayHeader((3,), np.dtype(np.int64))})["a"].numbers
-    183
+    192
     """
     places: dict[str, Place] = {}
     at = 0
@@ -70,12 +73,21 @@ def lay_out(arrays: Mapping[str, ArrayHeader]) -> dict[str, Place]:
         stream = io.BytesIO()
         about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(stream, about)
-        header = stream.getvalue()
         n_bytes = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-        numbers = at + len(_local_header(name, 0, 0)) + len(header)
+        before = at + len(_local_header(name, 0, 0))
+        header = _padded(stream.getvalue(), before)
+        numbers = before + len(header)
         places[name] = Place(at, header, numbers, n_bytes)
         at = numbers + n_bytes
     return places
+
+
+def _padded(header: bytes, before: int) -> bytes:
+    """The header of an array with so many more spaces at its end that the numbers after it are aligned."""
+    more = -(before + len(header)) % ALIGNED
+    start, text = header[:NPY_START], header[NPY_START:]
+    length = struct.pack("<H", len(text) + more)
+    return start[: -len(length)] + length + text[:-1] + b" " * more + text[-1:]
 
 
 def header_of(name: str, place: Place, crc: int) -> bytes:
@@ -186,7 +198,7 @@ def _squared(a: int) -> int:
 
 
 def write_npz(stream: IO[bytes], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write an npz file from its first byte to its last: the bytes of `numpy.savez`."""
+    """Write an npz file from its first byte to its last."""
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     places = lay_out({name: ArrayHeader(array.shape, array.dtype) for name, array in arrays.items()})
     crcs: dict[str, int] = {}

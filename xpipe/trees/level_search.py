@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from xpipe.ground.sparse import read_only
 from xpipe.ground.sparse_rows import row_pointers
 from xpipe.trees.options import Loss
 from xpipe.trees.planning import TreePlan, Unit
@@ -64,6 +65,7 @@ def score_unit(
         np.array([0, len(learnt.features)], dtype=np.int64), learnt.features, learnt.feature_ptr, learnt.lanes,
         learnt.weights, only, learnt.biases,
     )  # fmt: skip
+    weights = Weights(*map(read_only, weights))  # as `prediction` has them: kernels are compiled once
     candidates = np.empty((n_rows, n_children), dtype=np.float32)
     scratch = make_scratch(weights, n_features, int(np.diff(rows.indptr).max(initial=0)))
     level = Level(np.array([0, 1], dtype=np.int64), only)

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.ground.machine import lent
-from xpipe.ground.sparse import Triple, to_matrix, to_triple
+from xpipe.ground.sparse import Triple, read_only, to_matrix, to_triple
 from xpipe.ground.sparse_rows import entry_rows, row_pointers
 from xpipe.trees.forest import Forest
 from xpipe.trees.planning import TreePlan
@@ -164,9 +164,9 @@ def _search_tree(
     reached: Reached,
 ) -> None:  # fmt: skip
     """Follow the beams of a chunk's rows through one tree, and note the leaves they reach."""
-    from xpipe.trees._beam_numba import choose_nodes, score_level
+    from xpipe.trees._beam_numba import Weights, choose_nodes, score_level
 
-    weights, logistic = search.forest.weights, search.forest.loss == "logistic"
+    weights, logistic = Weights(*map(read_only, search.forest.weights)), search.forest.loss == "logistic"
     n_rows = reached.counts.shape[1]
     beam = beam_at_root(n_rows)
     for level in levels[:-1]:

@@ -18,8 +18,9 @@ from xpipe.ground import files
 from xpipe.ground.calibration_map import CalibrationMap
 from xpipe.ground.checked_json import parse_json
 from xpipe.ground.given_labels import names_of
-from xpipe.ground.npy_header import ArrayHeader, read_npz
+from xpipe.ground.npy_header import ArrayHeader, map_npz, read_npz
 from xpipe.ground.npz_layout import write_npz
+from xpipe.ground.sparse import read_only
 from xpipe.trees._beam_numba import Weights
 from xpipe.trees._storing_numba import NO_CHILD, NOT_ASCENDING, NOT_FINITE, OUT_OF_RANGE, check_weights, falls
 from xpipe.trees.forest import Forest
@@ -104,11 +105,14 @@ def arrays_of_calibration(calibration: CalibrationMap | None) -> dict[str, np.nd
     return {name: np.array(each, dtype=np.float64) for name, each in zip(CALIBRATION, knots, strict=True)}
 
 
-def read_forest(path: str) -> tuple[Forest, TreeOptions]:
-    """(forest, the options it was trained with). Raises DataError for a damaged file, and for one that is no model."""
+def read_forest(path: str, *, mapped: bool = False) -> tuple[Forest, TreeOptions]:
+    """(forest, the options it was trained with). Raises DataError for a damaged file, and for one that is no model.
+
+    mapped: weights stay in a local file, which nobody may write to meanwhile; processes of a machine share its pages.
+    """
     path = os.fspath(path)
     try:
-        arrays = read_npz(path)
+        arrays = map_npz(path) if mapped and files.is_local(path) else read_npz(path)
         old = str(arrays.get("format")) == FORMAT_1
         if old:
             arrays |= dict.fromkeys(CALIBRATION, np.empty(0))
@@ -174,10 +178,10 @@ def _check_weights(weights: Weights, plans: tuple[TreePlan, ...], n_features: in
         (weights.entry_ptr, weights.weights),
     ):
         _must(len(pointers) > 0 and pointers[0] == 0 and pointers[-1] == len(target), "its pointers do not fit")
-        _must(not falls(pointers), "its pointers go down")
+        _must(not falls(read_only(pointers)), "its pointers go down")
     _must(len(weights.entry_ptr) == len(weights.features) + 1, "its features do not fit their weights")
     _must(len(weights.lanes) == len(weights.weights), "its weights do not fit their children")
-    wrong = check_weights(weights, np.array(n_children, dtype=np.int64), n_features)
+    wrong = check_weights(Weights(*map(read_only, weights)), np.array(n_children, dtype=np.int64), n_features)
     _must(not wrong, WRONG_WEIGHTS.get(wrong, ""))
 
 

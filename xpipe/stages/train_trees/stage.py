@@ -205,7 +205,7 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="train",
     section="train",
-    version=8,
+    version=9,
     reads=("datasets", "features?"),
     writes=(MODEL,),
     params=TrainParams,
