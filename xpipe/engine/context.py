@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from xpipe.engine.cluster.calls import Call, Cluster, ClusterParams, Outcome
-from xpipe.engine.manifest import Artifact
+from xpipe.engine.manifest import Artifact, StepTimes
 from xpipe.engine.messages import Finished, Unit, result_type
 from xpipe.engine.params import Params
 from xpipe.engine.progress import Bar
 from xpipe.engine.receipts import read_receipts
 from xpipe.engine.sources import Source
-from xpipe.engine.timings import StepClock, StepTimes
+from xpipe.engine.timings import StepClock
 from xpipe.errors import StageError
 from xpipe.ground.backend import Backend
 from xpipe.ground.quantities import parse_bytes

@@ -15,7 +15,6 @@ from typing_extensions import TypedDict
 
 from xpipe.engine.messages import FileEntry, entry_from
 from xpipe.engine.paths import is_plain_file, is_there
-from xpipe.engine.timings import StepTimes
 from xpipe.ground import files
 from xpipe.ground.checked_json import Count, InsidePath, Sha256
 
@@ -41,6 +40,27 @@ class ArtifactContent(TypedDict):
     digest: Sha256
     about: dict[str, Any]
     files: list[EntryContent]
+
+
+class StepTimes(TypedDict):
+    """One step of a stage: four columns with one entry per unit, in the order in which tasks finished.
+
+    task_of: the number of the unit's task, in the order in which tasks were given to workers.
+    together: whether a task has its units at once, so that seconds of single units mean little. bundled: whether units
+    were bundled into tasks by their sizes. bytes_per_row: as in `Context.map`. opening: seconds until the workers were
+    there; `seconds` are those after it.
+    """
+
+    step: str
+    seconds: float | int
+    opening: float | int
+    together: bool
+    bundled: bool
+    bytes_per_row: float | int
+    task_of: list[int]
+    worker_of: list[int]
+    sizes: list[int]
+    unit_seconds: list[float | int]
 
 
 class Cost(TypedDict):

@@ -1,6 +1,6 @@
-"""How long the tasks of a step took, as manifests and results.json keep it. It is enough to simulate more workers.
+"""Collects how long the tasks of a step take, while they finish.
 
-Holds no clock of a stage. No key and no digest depends on any of these numbers.
+Holds no file: `manifest` says what is kept of it. No key and no digest depends on any of these numbers.
 """
 
 from __future__ import annotations
@@ -8,35 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from typing_extensions import TypedDict
-
-if TYPE_CHECKING:
-    from xpipe.engine.cluster.calls import Call, Outcome
+from xpipe.engine.cluster.calls import Call, Outcome
+from xpipe.engine.manifest import StepTimes
 
 DIGITS = 4  # of seconds: a task takes a thousandth at least
-
-
-class StepTimes(TypedDict):
-    """One step of a stage: four columns with one entry per unit, in the order in which tasks finished.
-
-    task_of: the number of the unit's task, in the order in which tasks were given to workers.
-    together: whether a task has its units at once, so that seconds of single units mean little. bundled: whether units
-    were bundled into tasks by their sizes. bytes_per_row: as in `Context.map`. opening: seconds until the workers were
-    there; `seconds` are those after it.
-    """
-
-    step: str
-    seconds: float | int
-    opening: float | int
-    together: bool
-    bundled: bool
-    bytes_per_row: float | int
-    task_of: list[int]
-    worker_of: list[int]
-    sizes: list[int]
-    unit_seconds: list[float | int]
 
 
 @dataclass
