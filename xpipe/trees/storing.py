@@ -1,6 +1,8 @@
 """A forest in one npz file: plain arrays, no pickles, the same bytes every time.
 
-Holds no training and no prediction. Every number that a compiled kernel uses as an index is checked first.
+Holds no training and no prediction. Every number that a compiled kernel uses as an index is checked first. The arrays
+are those of `TYPES`, in that order; the weights are the fields of `Weights`. Their numbers begin at multiples of 64
+bytes of the file, so that they can be mapped; files of before, where they do not, hold the same arrays.
 """
 
 from __future__ import annotations

@@ -45,6 +45,11 @@ UNFINISHED = "unfinished/tree.npz"  # beside the model: a run folder may have a 
 POINTERS = ("feature_ptr", "entry_ptr", "child_ptr")  # arrays with one number more than there are things
 
 
+def takes_pieces(folder: str) -> bool:
+    """Whether a file of the store can be written piece by piece; URLs stand for whole files only."""
+    return files.is_local(folder)
+
+
 def add_up(learnt: Sequence[Learnt]) -> list[Learnt]:
     """What the chunks before each chunk have learnt together; the last one: what all have learnt."""
 

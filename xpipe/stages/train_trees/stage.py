@@ -15,7 +15,6 @@ from xpipe.engine.messages import Finished, Unit
 from xpipe.engine.params import canonical_params
 from xpipe.engine.stage import Estimate, Outlook, Produced, Stage
 from xpipe.errors import XpipeError
-from xpipe.ground import files
 from xpipe.ground.quantities import format_bytes
 from xpipe.stages.emit.stage import dataset_problem
 from xpipe.stages.emitted_paths import MODELS_FOLDER, dataset_folder
@@ -127,7 +126,7 @@ def join(
         to_score = held_out.chunks_to_score(plan, chunks, plan.folds, level)
         context.map(f"held-out-{level}", held_out.score_chunk, to_score, trained, doing="scoring held-out rows")
     placed = None
-    if files.is_local(context.folder):  # a store behind a URL takes whole files only
+    if placing.takes_pieces(context.folder):
         doing = "writing the model"
         (room,) = context.map("room", placing.make_room, [Unit("model", 0)], trained, doing=doing)
         to_place = placing.chunks_to_place(chunks, own)
