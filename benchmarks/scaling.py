@@ -72,22 +72,30 @@ class Stage:
 
 @dataclass(frozen=True)
 class Simulated:
-    """A step with so many workers: its seconds, those of its longest task, and the number of its tasks."""
+    """A step with so many workers: its seconds, those of its longest task, the number of its tasks, all their seconds.
+
+    start: what each worker needs before its first task.
+    """
 
     step: str
     seconds: float
     longest: float
     tasks: int
     work: float
+    start: float
 
 
-def read_run(folder: Path) -> tuple[list[Stage], int]:
-    """(The stages that have run, the workers they ran on)."""
+def read_run(folder: Path) -> tuple[list[Stage], ClusterParams]:
+    """(The stages that have run, the cluster they ran on)."""
     results = json.loads((folder / "results.json").read_text())
-    cluster = results["pipeline"]["cluster"]
-    workers = 1 if cluster["kind"] == "none" else cluster["workers"]
+    cluster = ClusterParams(**results["pipeline"]["cluster"])
     stages = [stage_of(each["stage"], each["cost"]) for each in results["stages"] if "steps" in each.get("cost", {})]
-    return stages, workers
+    return stages, cluster
+
+
+def workers_of(cluster: ClusterParams) -> int:
+    """How many tasks ran at a time."""
+    return 1 if cluster.kind == "none" else cluster.workers
 
 
 def stage_of(name: str, cost: dict[str, Any]) -> Stage:
@@ -101,43 +109,41 @@ def stage_of(name: str, cost: dict[str, Any]) -> Stage:
 def step_of(times: dict[str, Any]) -> Step:
     """A step as results.json tells of it.
 
-    Where tasks have several units at once, the seconds of a task are dealt to its units by their sizes, and what first
-    tasks of a worker take longer than others of their size is what each worker needs to start.
+    What the first piece of work of a worker takes longer than others of its size is what each worker needs to start: a
+    model that it reads, modules that it loads. A piece is a unit, or a task where tasks have several units at once.
+    Then the seconds of a task are dealt to its units by their sizes. Tasks of one unit each say nothing of this kind:
+    the largest come first.
     """
     seconds, start = list(times["unit_seconds"]), 0.0
-    if times["together"]:
-        tasks = list(_tasks(times))
-        later = [sum(spent) / max(sum(sizes), 1) for first, sizes, spent in tasks if not first]
+    pieces = list(_pieces(times))
+    if times["bundled"]:
+        later = [spent / max(size, 1) for first, size, spent, _ in pieces if not first]
         if later:
             rate = statistics.median(later)
-            extra = [sum(spent) - rate * sum(sizes) for first, sizes, spent in tasks if first]
-            start = max(0.0, min(statistics.median(extra), *(sum(spent) for first, _, spent in tasks if first)))
-        seconds = []
-        for first, sizes, spent in tasks:
-            left = max(sum(spent) - (start if first else 0.0), 0.0)
-            seconds += [left * size / max(sum(sizes), 1) for size in sizes]
-    sizes = [size for _, own, _ in _tasks(times) for size in own]
-    order = _order_of_units(times)
+            start = max(0.0, min(spent - rate * size for first, size, spent, _ in pieces if first))
+        for first, size, spent, places in pieces:
+            for at in places:
+                seconds[at] = max(spent - start * first, 0.0) * times["sizes"][at] / max(size, 1)
+            if not size:
+                seconds[places[0]] = max(spent - start * first, 0.0)
+    order = sorted(range(len(seconds)), key=times["task_of"].__getitem__)  # as the engine gave them to workers
     return Step(
-        times["step"], times["bundled"], times["bytes_per_row"], tuple(sizes[at] for at in order),
+        times["step"], times["bundled"], times["bytes_per_row"], tuple(times["sizes"][at] for at in order),
         tuple(seconds[at] for at in order), start,
     )  # fmt: skip
 
 
-def _tasks(times: dict[str, Any]) -> Iterator[tuple[bool, list[int], list[float]]]:
-    """For each task: whether it was the first of its worker, the sizes of its units, and their seconds."""
+def _pieces(times: dict[str, Any]) -> Iterator[tuple[bool, int, float, list[int]]]:
+    """(Whether it was the first of its worker, its size, its seconds, its units) of each piece of work."""
+    pieces: dict[int, list[int]] = {}
+    for at, task in enumerate(times["task_of"]):
+        pieces.setdefault(task if times["together"] else at, []).append(at)
     seen: set[int] = set()
-    columns = list(zip(times["task_of"], times["worker_of"], times["sizes"], times["unit_seconds"], strict=True))
-    for task in dict.fromkeys(times["task_of"]):
-        own = [column for column in columns if column[0] == task]
-        worker = own[0][1]
-        yield worker not in seen, [column[2] for column in own], [column[3] for column in own]
+    for places in pieces.values():
+        size, spent = (sum(times[name][at] for at in places) for name in ("sizes", "unit_seconds"))
+        worker = times["worker_of"][places[0]]
+        yield worker not in seen, size, spent, places
         seen.add(worker)
-
-
-def _order_of_units(times: dict[str, Any]) -> list[int]:
-    """Places of the units as the engine gave them to workers: task by task."""
-    return sorted(range(len(times["task_of"])), key=times["task_of"].__getitem__)
 
 
 def simulate_step(step: Step, workers: int, overhead: Overhead, cluster: ClusterParams) -> Simulated:
@@ -150,9 +156,9 @@ def simulate_step(step: Step, workers: int, overhead: Overhead, cluster: Cluster
     for task in tasks:
         end = heapq.heappop(free) + task
         heapq.heappush(free, end)
-        longest, ends = max(longest, step.start + task), max(ends, end)
+        longest, ends = max(longest, task), max(ends, end)
     ends = max(ends, overhead.task * len(tasks))
-    return Simulated(step.name, ends + overhead.step, longest, len(tasks), step.work + step.start)
+    return Simulated(step.name, ends + overhead.step, longest, len(tasks), step.work + step.start, step.start)
 
 
 def simulate(stage: Stage, workers: int, overhead: Overhead, cluster: ClusterParams) -> tuple[float, list[Simulated]]:
@@ -194,10 +200,12 @@ def limit(stage: Stage, workers: int, overhead: Overhead, cluster: ClusterParams
 def describe(step: Simulated, workers: int, overhead: Overhead) -> str:
     """What a step waits for."""
     if step.tasks == 1:
-        return f"{step.step} is one task, {step.longest:.1f} s"
+        return f"{step.step} is one task, {step.start + step.longest:.1f} s"
     if overhead.task * step.tasks >= ALONE * step.seconds:
         return f"{step.step}: handing out {step.tasks} tasks"
-    if step.longest >= ALONE * (step.seconds - overhead.step):
+    if step.start > step.longest and step.start >= HALF * step.seconds:
+        return f"{step.step}: each worker begins with {step.start:.1f} s"
+    if step.start + step.longest >= ALONE * (step.seconds - overhead.step):
         return f"{step.step}: its longest task, {step.longest:.1f} s"
     if step.tasks < workers:
         return f"{step.step} has {step.tasks} tasks"
@@ -296,13 +304,13 @@ def main() -> int:
             [options.run, *options.check] if options.run else run_stand_ins(options.set, options.share, Path(scratch))
         )
         read = [read_run(folder) for folder in runs]
-        stages, cluster = read[0][0], ClusterParams()
+        stages, cluster = read[0]
         if not any(stage.steps for stage in stages):
             raise SystemExit(
                 f"{runs[0]} has no times of tasks: all of its stages were in the store, of an older release"
             )
         overhead = Overhead(task_overhead(), step_overhead(stages, runs[0]))
-        check(stages, read, overhead, cluster)
+        check(stages, [(other, workers_of(its)) for other, its in read], overhead, cluster)
         show(stages, sorted(map(int, options.workers.split(","))), overhead, cluster)
     return 0
 

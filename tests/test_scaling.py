@@ -87,6 +87,7 @@ def test_what_limits_a_stage():
     assert limit(step(*[1.0] * 9)) == "units: waiting for its last tasks"
     assert limit(step(*[1.0] * 64), overhead=Overhead(task=2.0)) == "units: handing out 64 tasks"
     assert limit(step(*[1.0] * 64), alone=3.0) == "3.0 s outside of tasks"
+    assert limit(step(*[0.1] * 64, start=4.0)) == "units: each worker begins with 4.0 s"
 
 
 def times(**changes):
@@ -101,11 +102,15 @@ def test_the_start_of_a_worker_is_what_its_first_task_takes_longer():
     found = scaling.step_of(times())  # a row takes 0.1 s, by the last task; 40 rows took 6 s, 20 rows 4 s
     assert found.start == pytest.approx(2.0)
     assert found.seconds == pytest.approx((1.0, 3.0, 2.0, 2.0))
-    assert scaling.step_of(times(together=False)).seconds == (6.0, 0, 4, 2)
+    by_unit = scaling.step_of(times(together=False, sizes=[10, 10, 20, 20], unit_seconds=[4.0, 1.0, 5.0, 2.0]))
+    assert by_unit.start == pytest.approx(3.0)  # a row takes 0.1 s; both workers took 3 s longer for their first unit
+    assert by_unit.seconds == pytest.approx((1.0, 1.0, 2.0, 2.0))
+    assert scaling.step_of(times(together=False, bundled=False)).seconds == (6.0, 0, 4, 2)
+    assert scaling.step_of(times(task_of=[0, 0, 0, 0], worker_of=[0] * 4)).start == 0  # nothing to compare with
 
 
 def test_units_are_in_the_order_in_which_tasks_were_given():
-    found = scaling.step_of(times(together=False, task_of=[2, 2, 0, 1], sizes=[1, 2, 3, 4]))
+    found = scaling.step_of(times(together=False, bundled=False, task_of=[2, 2, 0, 1], sizes=[1, 2, 3, 4]))
     assert found.sizes == (3, 4, 1, 2)
     assert found.seconds == (4, 2, 6.0, 0)
 
@@ -114,8 +119,8 @@ def test_a_run_tells_what_every_unit_took(tmp_path):
     """What stages write about themselves is what the simulation reads."""
     path = write_pipeline(tmp_path, write_dataset(tmp_path / "data"), cluster="none")
     results = run_pipeline(path, "assign.method=centred", "emit.formats=[parquet]", "train.tree.n_trees=1")
-    stages, workers = scaling.read_run(tmp_path / "runs" / "sample")
-    assert workers == 1
+    stages, cluster = scaling.read_run(tmp_path / "runs" / "sample")
+    assert scaling.workers_of(cluster) == 1
     assert [each.name for each in stages] == [each["stage"] for each in results["stages"] if each["cost"].get("steps")]
     for each in stages:
         one, steps = scaling.simulate(each, 1, NOTHING, CLUSTER)
