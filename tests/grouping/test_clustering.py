@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.strategies import csr_matrices
 from xpipe.errors import ConfigError, DataError
 from xpipe.ground.seeding import bit_generator
+from xpipe.grouping import clustering
 from xpipe.grouping.clustering import Node, balanced_partition, bounds_of, check_depth, split_node
 
 
@@ -193,6 +194,22 @@ def test_rows_that_are_the_same_fill_up_in_order():
         of_first_kind = halves[[0, 2, 4, 6, 8, 10]]
         assert len(set(of_first_kind)) == 1
         assert set(halves) == {0, 1}
+
+
+@pytest.mark.parametrize(("arity", "noise", "rounds"), [(2, 0.0, 30), (2, 0.3, 3), (5, 0.0, 30), (3, 0.5, 0)])
+@pytest.mark.parametrize("n_rows", [9, 64, 300])
+def test_threads_that_share_a_node_split_it_as_one_does(monkeypatch, arity, noise, rounds, n_rows):
+    X = sp.random(n_rows, 40, 0.1, "csr", dtype=np.float32, rng=np.random.default_rng(n_rows))  # some rows are empty
+    one = balanced_partition(X, depth=2, arity=arity if n_rows > 9 else 2, noise=noise, rounds=rounds, threads=1)
+    monkeypatch.setattr(clustering, "WIDE_ROWS", 1)
+    shared, wide = [], clustering._LevelSplit.wide
+    monkeypatch.setattr(clustering._LevelSplit, "wide", lambda *given: shared.append(given[1]) or wide(*given))
+    for threads in (2, 7, 40):
+        many = balanced_partition(
+            X, depth=2, arity=arity if n_rows > 9 else 2, noise=noise, rounds=rounds, threads=threads
+        )
+        assert many.order.tobytes() == one.order.tobytes()
+    assert {0, 1} <= set(shared)
 
 
 def test_the_seed_and_the_purpose_decide_and_threads_do_not():

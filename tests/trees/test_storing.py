@@ -14,9 +14,10 @@ import scipy.sparse as sp
 
 from tests.trees import oracles
 from xpipe.errors import DataError
+from xpipe.ground import npy_header
 from xpipe.trees import Forest, LabelTree, TreeOptions, TreePlan, UnitWeights
 from xpipe.trees.forest import SIZED, UnitSizes, join_units
-from xpipe.trees.storing import TYPES
+from xpipe.trees.storing import TYPES, read_forest
 
 
 @pytest.fixture(scope="module")
@@ -263,3 +264,10 @@ def test_reading_takes_little_more_memory_than_the_forest(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1.5 * size
+
+
+def test_a_mapped_forest_predicts_the_same_bytes(tree, saved, monkeypatch):
+    monkeypatch.setattr(npy_header, "MAPPED_FROM", 1)
+    forest, options = read_forest(str(saved), mapped=True)
+    assert not forest.weights.weights.flags.writeable
+    assert predicted(LabelTree.of(forest, options)) == predicted(tree)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from xpipe.engine.cluster.calls import Call, Cluster, ClusterParams, Outcome
-from xpipe.engine.manifest import Artifact
+from xpipe.engine.manifest import Artifact, StepTimes
 from xpipe.engine.messages import Finished, Unit, result_type
 from xpipe.engine.params import Params
 from xpipe.engine.progress import Bar
 from xpipe.engine.receipts import read_receipts
 from xpipe.engine.sources import Source
+from xpipe.engine.timings import StepClock
 from xpipe.errors import StageError
 from xpipe.ground.backend import Backend
 from xpipe.ground.quantities import parse_bytes
@@ -62,7 +63,8 @@ class Context(Generic[P]):
 
     inputs: the finished artifacts that the stage reads, by name. folder: the folder of the stage, to write to. sources:
     the files from outside the store that `Stage.identity` asked for, as they were digested. peak_bytes: the most memory
-    of a worker so far. resumed: the number of units that an interrupted run had finished.
+    of a worker so far. resumed: the number of units that an interrupted run had finished. steps: how long the tasks of
+    all finished steps took.
     """
 
     stage: str
@@ -79,6 +81,7 @@ class Context(Generic[P]):
     sources: tuple[Source, ...] = ()
     peak_bytes: int = 0
     resumed: int = 0
+    steps: list[StepTimes] = field(default_factory=list)
 
     def map(
         self,
@@ -134,12 +137,15 @@ class Context(Generic[P]):
         done = self._finished_before(step, work)
         pending = [unit for unit in units if unit.name not in done]
         self.resumed += len(units) - len(pending)
+        clock = StepClock(step, together, not one_unit_per_task, bytes_per_row)
         if pending and not self.cluster.ready:
             self.bar.begin("waiting for workers")
             self.cluster.open()
+            clock.workers_are_there()
         counted = StepCount(self.bar, doing, units, counts)
         counted.add(unit for unit in units if unit.name in done)
-        chunks = [(unit,) for unit in pending] if one_unit_per_task else self._chunks(pending, bytes_per_row)
+        bundles = bundle_units(pending, self.cluster.workers, self.cluster_params, bytes_per_row)
+        chunks = [(unit,) for unit in pending] if one_unit_per_task else bundles
         calls = [
             Call(
                 f"stage {self.stage}, {step} {describe_range(chunk)}", work, self.folder, step, chunk, shared,
@@ -152,9 +158,12 @@ class Context(Generic[P]):
             done.update(outcome.receipts)
             self.peak_bytes = max(self.peak_bytes, outcome.peak_bytes)
             counted.add(call.units)
+            clock.add(call, outcome)
 
         if calls:
+            clock.give(calls)
             self.cluster.run(calls, on_done)
+            self.steps.append(clock.times())
         missing = [unit.name for unit in units if unit.name not in done]
         if missing:
             raise StageError(f"stage {self.stage} left {len(missing)} units undone", where=f"{step} {missing[0]}")
@@ -172,21 +181,24 @@ class Context(Generic[P]):
             )
         return done
 
-    def _chunks(self, units: Sequence[U], bytes_per_row: float) -> Iterator[tuple[U, ...]]:
-        """Bundles of consecutive units, each of about `chunk_rows` rows. Bundling changes no byte of the output."""
-        total = sum(unit.size for unit in units)
-        limit = self.cluster_params.chunk_rows or max(1, total // (TASKS_PER_WORKER * self.cluster.workers))
-        if bytes_per_row:
-            memory = parse_bytes(self.cluster_params.memory_limit) * SHARE_OF_MEMORY
-            limit = max(1, min(limit, int(memory / bytes_per_row)))
-        chunk: list[U] = []
-        for unit in units:
-            if chunk and sum(member.size for member in chunk) + unit.size > limit:
-                yield tuple(chunk)
-                chunk = []
-            chunk.append(unit)
-        if chunk:
+
+def bundle_units(
+    units: Sequence[U], workers: int, params: ClusterParams, bytes_per_row: float = 0
+) -> Iterator[tuple[U, ...]]:
+    """Bundles of consecutive units, each of about `chunk_rows` rows. Bundling changes no byte of the output."""
+    total = sum(unit.size for unit in units)
+    limit = params.chunk_rows or max(1, total // (TASKS_PER_WORKER * workers))
+    if bytes_per_row:
+        memory = parse_bytes(params.memory_limit) * SHARE_OF_MEMORY
+        limit = max(1, min(limit, int(memory / bytes_per_row)))
+    chunk: list[U] = []
+    for unit in units:
+        if chunk and sum(member.size for member in chunk) + unit.size > limit:
             yield tuple(chunk)
+            chunk = []
+        chunk.append(unit)
+    if chunk:
+        yield tuple(chunk)
 
 
 def describe_range(units: Sequence[Unit]) -> str:

@@ -42,11 +42,33 @@ class ArtifactContent(TypedDict):
     files: list[EntryContent]
 
 
+class StepTimes(TypedDict):
+    """One step of a stage: four columns with one entry per unit, in the order in which tasks finished.
+
+    task_of: the number of the unit's task, in the order in which tasks were given to workers.
+    together: whether a task has its units at once, so that seconds of single units mean little. bundled: whether units
+    were bundled into tasks by their sizes. bytes_per_row: as in `Context.map`. opening: seconds until the workers were
+    there; `seconds` are those after it.
+    """
+
+    step: str
+    seconds: float | int
+    opening: float | int
+    together: bool
+    bundled: bool
+    bytes_per_row: float | int
+    task_of: list[int]
+    worker_of: list[int]
+    sizes: list[int]
+    unit_seconds: list[float | int]
+
+
 class Cost(TypedDict):
     """What it took to make a stage. No key and no digest depends on it."""
 
     seconds: float | int
     peak_memory: Count
+    steps: NotRequired[list[StepTimes]]  # not there where an older xpipe made it
 
 
 class ManifestContent(TypedDict):

@@ -102,7 +102,7 @@ def _build(step: Step, decision: Decision, run: Run) -> tuple[Manifest, dict[str
         raise
     _check_sources(step, decision, run)
     peak = context.peak_bytes or machine.peak_bytes()
-    cost = Cost(seconds=round(time.monotonic() - began - sum(compiled), 3), peak_memory=peak)
+    cost = Cost(seconds=round(time.monotonic() - began - sum(compiled), 3), peak_memory=peak, steps=context.steps)
     compiling += sum(compiled)
     manifest = artifacts.publish(name, key, ingredients, produced.artifacts, produced.summary, cost)
     slow = compiling > SLOW_COMPILATION

@@ -9,9 +9,12 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import mmap
 import os
+import struct
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
@@ -25,6 +28,8 @@ PLAIN = "?biufcSU"  # kinds of numpy types that are numbers or texts
 LARGEST_RATIO = 1100  # one byte of deflate expands to at most 1032
 LONGEST_START = 1 << 14  # bytes of a member that may hold its header: numpy itself reads 10,000 characters of it
 MOST_DIMENSIONS = 64
+MAPPED_FROM = 1 << 16  # bytes: smaller arrays are not worth it
+LOCAL_HEADER = 30  # bytes of the header of a member before its name
 FIX = "write it again with numpy; if that was done, copy it again: it may be cut short"
 
 
@@ -76,6 +81,40 @@ def read_npz(source: str | IO[bytes], where: str = "") -> dict[str, np.ndarray]:
         names = check_npz(stream, place)
         with _refusing(place, "npz"), np.load(stream, allow_pickle=False) as archive:
             return {name: archive[name] for name in names}
+
+
+def map_npz(path: str) -> dict[str, np.ndarray]:
+    """`read_npz` of a local file whose large arrays stay where they are: they are mapped, and cannot be written.
+
+    Processes of a machine share the pages. Every byte is checked once, as reading does. What is compressed or not
+    aligned, as in files of other writers, is read.
+    """
+    names = check_npz(path)
+    with _refusing(path, "npz"), open(path, "rb") as stream, zipfile.ZipFile(stream) as archive:
+        whole = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        found = {}
+        for name, header in names.items():
+            mapped = _mapped(whole, archive.getinfo(name + NPY), header)
+            if mapped is None:
+                with archive.open(name + NPY) as member:
+                    mapped = np.lib.format.read_array(member, allow_pickle=False)
+            found[name] = mapped
+        return found
+
+
+def _mapped(whole: mmap.mmap, info: zipfile.ZipInfo, header: ArrayHeader) -> np.ndarray | None:
+    """A list of numbers where it lies in the file; None where it cannot stay there. Raises ValueError if damaged."""
+    size, n_bytes = info.file_size, math.prod(header.shape) * header.dtype.itemsize
+    if info.compress_type != zipfile.ZIP_STORED or n_bytes < MAPPED_FROM or len(header.shape) != 1:
+        return None
+    of_name, of_more = struct.unpack("<2H", whole[info.header_offset + 26 : info.header_offset + LOCAL_HEADER])
+    start = info.header_offset + LOCAL_HEADER + of_name + of_more
+    first = start + size - n_bytes
+    if start + size > len(whole) or first % header.dtype.alignment:
+        return None
+    if zlib.crc32(memoryview(whole)[start : start + size]) != info.CRC:
+        raise ValueError(f"array {info.filename[:80]!r} is not as it was written: its checksum is another one")
+    return np.frombuffer(whole, dtype=header.dtype, count=header.shape[0], offset=first)
 
 
 def _check_members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:

@@ -114,17 +114,23 @@ def draw_position(weights, bits):
     return last
 
 
-@jit
-def score_seeds(vectors, rows, draws, sums, noise_sums, scores):
-    """k-means++ on the sphere: a row becomes the next seed with a chance of 1 - its cosine with the nearest seed.
+class Split(NamedTuple):
+    """A node that is being split: what its rows have come to so far. `sums` are those of its children."""
 
-    Fills `scores`, the products of all rows with each unit seed. Rows of zeros do not become seeds.
-    """
-    n_rows, arity = scores.shape
-    nearest = np.full(n_rows, -1.0)
-    weights = np.empty(n_rows)
-    lengths = np.empty(n_rows)
-    for position in range(n_rows):
+    scores: np.ndarray  # float64 [n_rows, arity]
+    assigned: np.ndarray  # int32: the child of each row
+    nearest: np.ndarray  # float64: the highest cosine of each row with a seed
+    weights: np.ndarray  # float64: the chance of each row to become the next seed, but for a factor
+    lengths: np.ndarray  # float64
+    sums: np.ndarray  # float64 [n_features, arity]; 0 before and after
+    noise_sums: np.ndarray
+
+
+@jit
+def weigh_rows(vectors, rows, nearest, weights, lengths):
+    """Before there is a seed: lengths of the rows, and the same chance for all that have one."""
+    nearest[:] = -1.0
+    for position in range(len(rows)):
         square = 0.0
         if vectors.noise > 0.0:
             for block in range(NOISE_BYTES):
@@ -132,63 +138,110 @@ def score_seeds(vectors, rows, draws, sums, noise_sums, scores):
         unit = 1.0 if vectors.scales[rows[position]] > 0.0 else 0.0
         lengths[position] = np.sqrt(unit + vectors.noise * vectors.noise * square)
         weights[position] = 1.0 if lengths[position] > 0.0 else 0.0
-    for child in range(arity):
-        position = draw_position(weights, draws[child])
-        seed = rows[position]
-        length = lengths[position]
-        nearest[position] = np.inf  # a row is a seed once
-        add_row(vectors, seed, 1.0, child, sums, noise_sums)
-        for other in range(n_rows):
-            multiply_row(vectors, rows[other], child, child + 1, sums, noise_sums, scores[other])
-            if length > 0.0:
-                scores[other, child] /= length
-            if lengths[other] > 0.0:
-                nearest[other] = max(nearest[other], scores[other, child] / lengths[other])
-                distance = 1.0 - nearest[other]
-                weights[other] = distance if distance > 1e-12 else 0.0
-        clear_sums(vectors, rows[position : position + 1], sums, noise_sums)
 
 
 @jit
-def split_rows(vectors, rows, draws, rounds, starts, sums, noise_sums, assigned):
+def choose_seed(vectors, rows, child, bits, split):
+    """k-means++ on the sphere: a row becomes the next seed with a chance of 1 - its cosine with the nearest seed.
+
+    Adds it to the sums, and returns its position. Rows of zeros do not become seeds.
+    """
+    position = draw_position(split.weights, bits)
+    split.nearest[position] = np.inf  # a row is a seed once
+    add_row(vectors, rows[position], 1.0, child, split.sums, split.noise_sums)
+    return position
+
+
+@jit
+def score_seed(vectors, rows, child, length, split, first, last):
+    """Products of the rows at first..last-1 with the only row of a child, which has this length."""
+    scores, nearest, lengths = split.scores, split.nearest, split.lengths
+    for other in range(first, last):
+        multiply_row(vectors, rows[other], child, child + 1, split.sums, split.noise_sums, scores[other])
+        if length > 0.0:
+            scores[other, child] /= length
+        if lengths[other] > 0.0:
+            nearest[other] = max(nearest[other], scores[other, child] / lengths[other])
+            distance = 1.0 - nearest[other]
+            split.weights[other] = distance if distance > 1e-12 else 0.0
+
+
+@jit
+def assign_seeds(vectors, rows, starts, split):
+    """The first parts, by the products with the seeds, and their sums."""
+    assign_balanced(split.scores, starts, split.assigned)
+    for position in range(len(rows)):
+        add_row(vectors, rows[position], 1.0, split.assigned[position], split.sums, split.noise_sums)
+
+
+@jit
+def score_rows(vectors, rows, split, first, last):
+    """Products of the rows at first..last-1 with the sums of all children."""
+    arity = split.scores.shape[1]
+    for position in range(first, last):
+        multiply_row(vectors, rows[position], 0, arity, split.sums, split.noise_sums, split.scores[position])
+
+
+@jit
+def move_rows(vectors, rows, starts, split):
+    """Assign the rows anew by their products with the sums. Returns how many have changed their child."""
+    scores, assigned = split.scores, split.assigned
+    n_rows, arity = scores.shape
+    squares = np.zeros(arity)
+    for position in range(n_rows):
+        squares[assigned[position]] += scores[position, assigned[position]]
+    for child in range(arity):  # the products of a child's rows with its sum add up to the square of its length
+        scale = 1.0 / np.sqrt(squares[child]) if squares[child] > 1e-24 else 0.0
+        for position in range(n_rows):
+            scores[position, child] *= scale
+    before = assigned.copy()
+    assign_balanced(scores, starts, assigned)
+    moved = 0
+    for position in range(n_rows):
+        if before[position] != assigned[position]:
+            row = rows[position]
+            moved += 1
+            add_row(vectors, row, -1.0, before[position], split.sums, split.noise_sums)
+            add_row(vectors, row, 1.0, assigned[position], split.sums, split.noise_sums)
+    return moved
+
+
+@jit
+def begin_split(starts, assigned):
+    """The rows of the children one after the other, whatever they are."""
+    for child in range(len(starts) - 1):
+        assigned[starts[child] : starts[child + 1]] = child
+
+
+@jit
+def split_rows(vectors, rows, draws, rounds, starts, split):
     """Balanced spherical k-means of some rows: fills `assigned` with starts[c + 1] - starts[c] rows in child c.
 
-    The sums must be 0 before, and are 0 after.
+    `clustering.split_wide` does the same with threads.
     """
     n_rows = len(rows)
-    arity = len(starts) - 1
-    for child in range(arity):
-        assigned[starts[child] : starts[child + 1]] = child
+    begin_split(starts, split.assigned)
     if n_rows < 2:
         return
-    scores = np.empty((n_rows, arity))
-    score_seeds(vectors, rows, draws, sums, noise_sums, scores)
-    assign_balanced(scores, starts, assigned)
-    for position in range(n_rows):
-        add_row(vectors, rows[position], 1.0, assigned[position], sums, noise_sums)
-    before = np.empty_like(assigned)
-    squares = np.empty(arity)
+    weigh_rows(vectors, rows, split.nearest, split.weights, split.lengths)
+    for child in range(len(draws)):
+        seed = choose_seed(vectors, rows, child, draws[child], split)
+        score_seed(vectors, rows, child, split.lengths[seed], split, 0, n_rows)
+        clear_sums(vectors, rows[seed : seed + 1], split.sums, split.noise_sums)
+    assign_seeds(vectors, rows, starts, split)
     for _ in range(rounds):
-        squares[:] = 0.0
-        for position in range(n_rows):
-            multiply_row(vectors, rows[position], 0, arity, sums, noise_sums, scores[position])
-            squares[assigned[position]] += scores[position, assigned[position]]
-        for child in range(arity):  # the products of a child's rows with its sum add up to the square of its length
-            scale = 1.0 / np.sqrt(squares[child]) if squares[child] > 1e-24 else 0.0
-            for position in range(n_rows):
-                scores[position, child] *= scale
-        before[:] = assigned
-        assign_balanced(scores, starts, assigned)
-        moved = 0
-        for position in range(n_rows):
-            if before[position] != assigned[position]:
-                row = rows[position]
-                moved += 1
-                add_row(vectors, row, -1.0, before[position], sums, noise_sums)
-                add_row(vectors, row, 1.0, assigned[position], sums, noise_sums)
-        if moved == 0:
+        score_rows(vectors, rows, split, 0, n_rows)
+        if move_rows(vectors, rows, starts, split) == 0:
             break
-    clear_sums(vectors, rows, sums, noise_sums)
+    clear_sums(vectors, rows, split.sums, split.noise_sums)
+
+
+@jit
+def place_rows(order, lo, rows, assigned, starts):
+    """Put the rows of a node into `order`, child by child, rows ascending. starts: changed."""
+    for position in range(len(rows)):
+        order[lo + starts[assigned[position]]] = rows[position]
+        starts[assigned[position]] += 1
 
 
 @jit
@@ -199,8 +252,9 @@ def split_nodes(vectors, order, bounds, next_bounds, draws, rounds, sums, noise_
         lo, hi = bounds[node], bounds[node + 1]
         rows = order[lo:hi].copy()
         starts = next_bounds[node * arity : (node + 1) * arity + 1] - lo
-        assigned = np.empty(hi - lo, np.int32)
-        split_rows(vectors, rows, draws[node], rounds, starts, sums, noise_sums, assigned)
-        for position in range(hi - lo):
-            order[lo + starts[assigned[position]]] = rows[position]
-            starts[assigned[position]] += 1
+        split = Split(
+            np.empty((hi - lo, arity)), np.empty(hi - lo, np.int32), np.empty(hi - lo), np.empty(hi - lo),
+            np.empty(hi - lo), sums, noise_sums,
+        )  # fmt: skip
+        split_rows(vectors, rows, draws[node], rounds, starts, split)
+        place_rows(order, lo, rows, split.assigned, starts)

@@ -12,10 +12,11 @@ after `rounds`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 ROUNDS = 30
 MOST_NOISE = 1e6  # parts are random long before
 TASKS_PER_THREAD = 4  # nodes of a level differ in the rounds they need
+WIDE_ROWS = 4096  # of a level with fewer nodes than threads: from here on the rows of a node are shared by all threads
 
 
 @dataclass(frozen=True)
@@ -215,6 +217,10 @@ def _split(
             draws = bit_generator(seed, *purpose, node.level + below).random_raw((before + n_nodes) * arity)
             draws = draws[before * arity :].reshape(n_nodes, arity)
             split = _LevelSplit(vectors, n_features, order, own, children, draws, rounds)
+            if n_nodes < threads and len(order) >= WIDE_ROWS:
+                for number in range(n_nodes):
+                    split.wide(number, pool, threads)
+                continue
             cuts = np.unique(np.linspace(0, n_nodes, TASKS_PER_THREAD * threads + 1).astype(np.int64))
             for task in [pool.submit(split, first, last) for first, last in pairwise(cuts)]:
                 task.result()
@@ -259,14 +265,48 @@ class _LevelSplit:
 
     def __call__(self, first: int, last: int) -> None:
         """Split the nodes first to last - 1."""
-        from xpipe.grouping._numba import NOISE_BLOCK, NOISE_BYTES, split_nodes
+        from xpipe.grouping._numba import split_nodes
+
+        split_nodes(
+            self.vectors, self.order, self.bounds, self.next_bounds, self.draws, self.rounds, *self._sums(), first, last
+        )
+
+    def wide(self, node: int, pool: ThreadPoolExecutor, threads: int) -> None:
+        """Split one node with all threads, as `split_rows` does: products of rows are shared, sums are added by one."""
+        from xpipe.grouping import _numba as kernels
+
+        arity, lo = self.draws.shape[1], int(self.bounds[node])
+        rows = self.order[lo : self.bounds[node + 1]].copy()
+        starts, n_rows = self.next_bounds[node * arity : (node + 1) * arity + 1] - lo, len(rows)
+        split = kernels.Split(
+            np.empty((n_rows, arity)), np.empty(n_rows, np.int32), np.empty(n_rows), np.empty(n_rows),
+            np.empty(n_rows), *self._sums(),
+        )  # fmt: skip
+        cuts = list(pairwise(np.linspace(0, n_rows, TASKS_PER_THREAD * threads + 1).astype(np.int64).tolist()))
+
+        def share(kernel: Callable[..., None], *given: Any) -> None:
+            list(pool.map(lambda cut: kernel(self.vectors, rows, *given, *cut), cuts))
+
+        kernels.begin_split(starts, split.assigned)
+        kernels.weigh_rows(self.vectors, rows, split.nearest, split.weights, split.lengths)
+        for child in range(arity if n_rows > 1 else 0):
+            seed = kernels.choose_seed(self.vectors, rows, child, self.draws[node, child], split)
+            share(kernels.score_seed, child, split.lengths[seed], split)
+            kernels.clear_sums(self.vectors, rows[seed : seed + 1], split.sums, split.noise_sums)
+        if n_rows > 1:
+            kernels.assign_seeds(self.vectors, rows, starts, split)
+            for _ in range(self.rounds):
+                share(kernels.score_rows, split)
+                if kernels.move_rows(self.vectors, rows, starts, split) == 0:
+                    break
+        kernels.place_rows(self.order, lo, rows, split.assigned, starts)
+
+    def _sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sums of children, and of their noise: zeros."""
+        from xpipe.grouping._numba import NOISE_BLOCK, NOISE_BYTES
 
         arity = self.draws.shape[1]
-        sums, noise_sums = np.zeros((self.n_features, arity)), np.zeros((NOISE_BYTES * NOISE_BLOCK, arity))
-        split_nodes(
-            self.vectors, self.order, self.bounds, self.next_bounds, self.draws, self.rounds, sums, noise_sums,
-            first, last,
-        )  # fmt: skip
+        return np.zeros((self.n_features, arity)), np.zeros((NOISE_BYTES * NOISE_BLOCK, arity))
 
 
 def _cut(bounds: np.ndarray, arity: int) -> np.ndarray:

@@ -14,7 +14,8 @@ import scipy.sparse as sp
 
 from xpipe.ground.calibration_map import TOP, CalibrationMap, fit_predictions
 from xpipe.ground.seeding import permutation
-from xpipe.ground.sparse import to_matrix
+from xpipe.ground.sparse import Triple, to_matrix
+from xpipe.ground.sparse_rows import row_pointers
 from xpipe.trees.forest import Forest, make_forest
 from xpipe.trees.options import BEAM, TreeOptions
 from xpipe.trees.planning import TreePlan
@@ -114,11 +115,29 @@ def fit_calibration(
 
     forest_without: makes the forest without a fold, by its number. One forest at a time is in memory.
     """
-    if not folds:
-        return None
-    labels = data.label_rows.T.tocsr()
-    predicted = [_predict(data, forest_without(number), fold, threads) for number, fold in enumerate(folds)]
-    return fit_predictions(predicted, [labels[fold] for fold in folds])
+    return fit_to(data, [_predict(data, forest_without(n), fold, threads) for n, fold in enumerate(folds)], folds)
+
+
+def fit_to(
+    data: TrainingData, predicted: Sequence[sp.csr_matrix], folds: Sequence[np.ndarray]
+) -> CalibrationMap | None:
+    """The map for what was predicted for the held-out rows of each fold, by its own forest; None without folds."""
+    return fit_predictions(predicted, [_labels_of(data, fold) for fold in folds]) if folds else None
+
+
+def _labels_of(data: TrainingData, rows: np.ndarray) -> sp.csr_matrix:
+    """The labels of some rows, which ascend; rows x labels. No other row is transposed."""
+    place = np.full(data.X.n_rows, -1, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    at = place[data.label_rows.indices]
+    chosen = np.flatnonzero(at >= 0)
+    labels = np.searchsorted(data.label_rows.indptr, chosen, side="right") - 1
+    order = np.argsort(at[chosen], kind="stable")
+    found = Triple(
+        row_pointers(np.bincount(at[chosen], minlength=len(rows))), labels[order].astype(np.int32),
+        data.label_rows.data[chosen][order],
+    )  # fmt: skip
+    return to_matrix(found, data.n_labels)
 
 
 def _predict(data: TrainingData, forest: Forest, rows: np.ndarray, threads: int) -> sp.csr_matrix:

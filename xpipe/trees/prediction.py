@@ -5,6 +5,7 @@ Holds no training. The arithmetic is `_beam_numba` and `_best_numba`; rows are c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,12 +14,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.ground.machine import lent
-from xpipe.ground.sparse import Triple, to_matrix, to_triple
+from xpipe.ground.sparse import Triple, read_only, to_matrix, to_triple
 from xpipe.ground.sparse_rows import entry_rows, row_pointers
 from xpipe.trees.forest import Forest
+from xpipe.trees.planning import TreePlan
 
 if TYPE_CHECKING:
-    from xpipe.trees._beam_numba import Beam, Level, Scratch
+    from xpipe.trees._beam_numba import Beam, Level, Scratch, Weights
     from xpipe.trees._best_numba import Best, LabelScratch, Leaves, Reached
     from xpipe.trees._gather_numba import SparseRows
 
@@ -57,7 +59,8 @@ def predict_rows(
     longest = int(np.diff(rows.indptr).max(initial=0))
     spare: SimpleQueue[tuple[Scratch, LabelScratch]] = SimpleQueue()
     for _ in range(threads):
-        spare.put(_make_scratch(search, longest, k))
+        label_scratch = make_label_scratch(search.leaves, search.labels, k)
+        spare.put((make_scratch(forest.weights, forest.n_features, longest), label_scratch))
 
     def work(first: int) -> None:
         part = slice(first, min(first + chunk_rows, n_rows))
@@ -66,31 +69,36 @@ def predict_rows(
 
     with ThreadPoolExecutor(threads, thread_name_prefix="xpipe-trees") as pool:
         list(pool.map(work, range(0, n_rows, chunk_rows)))
-    return _to_csr(found, search.labels, forest.n_labels)
+    return to_csr(found, search.labels, forest.n_labels)
 
 
 def _prepare_search(forest: Forest, beam: int) -> Search:
     """The leaves of all trees in one place."""
+    labels, leaves = leaves_of(forest.plans)
+    widest = max(most(level.child_ptr) for levels in forest.levels for level in levels)
+    return Search(forest, beam, widest, labels, leaves)
+
+
+def leaves_of(plans: Sequence[TreePlan]) -> tuple[np.ndarray, Leaves]:
+    """(the labels in the trees, int64, ascending; the leaves of all trees, which number labels by their places)."""
     from xpipe.trees._best_numba import Leaves
 
-    leaf_pointers = [levels[-1].child_ptr for levels in forest.levels]
-    labels = np.sort(forest.plans[0].order)  # all trees have the same
-    orders = np.array([np.searchsorted(labels, plan.order) for plan in forest.plans], dtype=np.int32)
+    leaf_pointers = [plan.child_ptr(plan.depth - 1) for plan in plans]
+    labels = np.sort(plans[0].order)  # all trees have the same
+    orders = np.array([np.searchsorted(labels, plan.order) for plan in plans], dtype=np.int32)
     positions = np.zeros(orders.shape, dtype=np.int32)
     np.put_along_axis(positions, orders, np.arange(orders.shape[1], dtype=np.int32)[None, :], axis=1)
-    leaves = Leaves(
+    return labels, Leaves(
         tree_ptr=row_pointers([len(pointers) for pointers in leaf_pointers]),
         leaf_ptr=np.concatenate(leaf_pointers),
-        strides=np.array([_most(pointers) for pointers in leaf_pointers], dtype=np.int64),
+        strides=np.array([most(pointers) for pointers in leaf_pointers], dtype=np.int64),
         orders=orders,
         positions=positions,
         leaves=np.array([entry_rows(pointers) for pointers in leaf_pointers], dtype=np.int32),
     )
-    widest = max(_most(level.child_ptr) for levels in forest.levels for level in levels)
-    return Search(forest, beam, widest, labels, leaves)
 
 
-def _most(pointers: np.ndarray) -> int:
+def most(pointers: np.ndarray) -> int:
     """The largest number of items between two pointers."""
     return int(np.diff(pointers).max())
 
@@ -104,30 +112,33 @@ def _rows_per_chunk(search: Search, n_rows: int, threads: int) -> int:
     return max(1, min(worth, scores // scores_per_row, -(-n_rows // threads)))
 
 
-def _make_scratch(search: Search, longest: int, k: int) -> tuple[Scratch, LabelScratch]:
-    """Work space of one thread, for rows of at most `longest` entries."""
+def make_scratch(weights: Weights, n_features: int, longest: int) -> Scratch:
+    """Work space of one thread to score children, for rows of at most `longest` entries."""
     from xpipe.trees._beam_numba import Scratch
-    from xpipe.trees._best_numba import LANES as BEST_LANES
-    from xpipe.trees._best_numba import LabelScratch
     from xpipe.trees._lanes_numba import LANES
 
-    weights, n_trees = search.forest.weights, len(search.leaves.strides)
     widths = -(-np.diff(weights.child_ptr) // LANES) * LANES
-    scratch = Scratch(
-        numbers=np.zeros(search.forest.n_features, dtype=np.int32),
+    return Scratch(
+        numbers=np.zeros(n_features, dtype=np.int32),
         columns=np.empty(longest + 1, dtype=np.uint32),
         values=np.empty(longest + 1, dtype=np.float32),
         block=np.empty(int((np.diff(weights.feature_ptr) * widths).max(initial=0)), dtype=np.float32),
         margins=np.zeros(int(widths.max(initial=0)), dtype=np.float32),
     )
-    label_scratch = LabelScratch(
+
+
+def make_label_scratch(leaves: Leaves, labels: np.ndarray, k: int) -> LabelScratch:
+    """Work space of one thread to choose labels."""
+    from xpipe.trees._best_numba import LANES, LabelScratch
+
+    n_trees = len(leaves.strides)
+    return LabelScratch(
         best=np.empty(k * n_trees + 1, dtype=np.float32),
         best_at=np.empty(k * n_trees + 1, dtype=np.int32),
-        lanes=np.empty(BEST_LANES, dtype=np.float32),
-        slots=np.zeros((n_trees, _most(search.leaves.tree_ptr)), dtype=np.int32),
-        seen=np.zeros(len(search.labels), dtype=np.int32),
+        lanes=np.empty(LANES, dtype=np.float32),
+        slots=np.zeros((n_trees, most(leaves.tree_ptr)), dtype=np.int32),
+        seen=np.zeros(len(labels), dtype=np.int32),
     )
-    return scratch, label_scratch
 
 
 def _search_chunk(
@@ -153,17 +164,16 @@ def _search_tree(
     reached: Reached,
 ) -> None:  # fmt: skip
     """Follow the beams of a chunk's rows through one tree, and note the leaves they reach."""
-    from xpipe.trees._beam_numba import choose_nodes, score_level
+    from xpipe.trees._beam_numba import Weights, choose_nodes, score_level
 
-    weights, logistic = search.forest.weights, search.forest.loss == "logistic"
+    weights, logistic = Weights(*map(read_only, search.forest.weights)), search.forest.loss == "logistic"
     n_rows = reached.counts.shape[1]
-    beam = _empty_beam(n_rows, 1)
-    beam.counts[:] = 1  # the root
+    beam = beam_at_root(n_rows)
     for level in levels[:-1]:
-        stride = _most(level.child_ptr)
+        stride = most(level.child_ptr)
         candidates = np.empty((n_rows, beam.nodes.shape[1] * stride), dtype=np.float32)
         score_level(rows, first, weights, level, logistic, beam, stride, scratch, candidates)
-        next_beam = _empty_beam(n_rows, search.beam)
+        next_beam = empty_beam(n_rows, search.beam)
         choose_nodes(level, stride, candidates, beam, next_beam)
         beam = next_beam
     stride = int(search.leaves.strides[tree])
@@ -171,7 +181,14 @@ def _search_tree(
     reached.nodes[tree, :, : beam.nodes.shape[1]], reached.counts[tree] = beam.nodes, beam.counts
 
 
-def _empty_beam(n_rows: int, width: int) -> Beam:
+def beam_at_root(n_rows: int) -> Beam:
+    """The beam that every row begins with."""
+    beam = empty_beam(n_rows, 1)
+    beam.counts[:] = 1
+    return beam
+
+
+def empty_beam(n_rows: int, width: int) -> Beam:
     """A beam without nodes."""
     from xpipe.trees._beam_numba import Beam
 
@@ -182,7 +199,7 @@ def _empty_beam(n_rows: int, width: int) -> Beam:
     )
 
 
-def _to_csr(best: Best, label_numbers: np.ndarray, n_labels: int) -> sp.csr_matrix:
+def to_csr(best: Best, label_numbers: np.ndarray, n_labels: int) -> sp.csr_matrix:
     """The best labels of each row as CSR, indices ascending. label_numbers: what the numbers in `best` stand for."""
     there = np.arange(best.scores.shape[1]) < best.counts[:, None]
     # what is not there goes to the end of its row

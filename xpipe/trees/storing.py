@@ -1,6 +1,8 @@
 """A forest in one npz file: plain arrays, no pickles, the same bytes every time.
 
-Holds no training and no prediction. Every number that a compiled kernel uses as an index is checked first.
+Holds no training and no prediction. Every number that a compiled kernel uses as an index is checked first. The arrays
+are those of `TYPES`, in that order; the weights are the fields of `Weights`. Their numbers begin at multiples of 64
+bytes of the file, so that they can be mapped; files of before, where they do not, hold the same arrays.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import json
 import os
 from dataclasses import asdict, replace
 from itertools import pairwise
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,7 +20,9 @@ from xpipe.ground import files
 from xpipe.ground.calibration_map import CalibrationMap
 from xpipe.ground.checked_json import parse_json
 from xpipe.ground.given_labels import names_of
-from xpipe.ground.npy_header import read_npz
+from xpipe.ground.npy_header import ArrayHeader, map_npz, read_npz
+from xpipe.ground.npz_layout import write_npz
+from xpipe.ground.sparse import read_only
 from xpipe.trees._beam_numba import Weights
 from xpipe.trees._storing_numba import NO_CHILD, NOT_ASCENDING, NOT_FINITE, OUT_OF_RANGE, check_weights, falls
 from xpipe.trees.forest import Forest
@@ -57,32 +62,59 @@ UNREADABLE = (ValueError, KeyError, IndexError, OSError, OverflowError, MemoryEr
 
 def write_forest(path: str, forest: Forest, options: TreeOptions) -> None:
     """Write a forest; the file appears when it is complete."""
-    levels = [[plan.n_nodes(level) for level in range(plan.depth)] for plan in forest.plans]
-    n_trees, calibration = len(forest.plans), forest.calibration
-    knots = ((), ()) if calibration is None else (calibration.scores, calibration.probabilities)
     arrays = {
-        "format": np.array(FORMAT),
-        "options": np.array(json.dumps(asdict(options), sort_keys=True)),
-        "shape": np.array([forest.n_features, forest.n_labels], dtype=np.int64),
-        "orders": np.array([plan.order for plan in forest.plans], dtype=np.int64).reshape(
-            n_trees, -1 if n_trees else 0
-        ),
-        "level_sizes": np.array(levels, dtype=np.int64).reshape(n_trees, -1 if n_trees else 0),
-        "bounds": np.concatenate([np.empty(0, np.int64), *(bounds for plan in forest.plans for bounds in plan.bounds)]),
+        **arrays_of_plans(forest.plans, forest.n_features, forest.n_labels, options),
         **forest.weights._asdict(),
-        **{name: np.array(each, dtype=np.float64) for name, each in zip(CALIBRATION, knots, strict=True)},
+        **arrays_of_calibration(forest.calibration),
     }
     if forest.names is not None:
         arrays[NAMES] = np.frombuffer(json.dumps(forest.names.tolist()).encode(), dtype=np.uint8)
     with files.open_write(os.fspath(path)) as stream:
-        np.savez(stream, allow_pickle=False, **arrays)
+        write_npz(stream, arrays)
 
 
-def read_forest(path: str) -> tuple[Forest, TreeOptions]:
-    """(forest, the options it was trained with). Raises DataError for a damaged file, and for one that is no model."""
+def arrays_of_plans(
+    plans: tuple[TreePlan, ...], n_features: int, n_labels: int, options: TreeOptions
+) -> dict[str, np.ndarray]:
+    """What stands in the file of a forest before its weights."""
+    levels, n_trees = [[plan.n_nodes(level) for level in range(plan.depth)] for plan in plans], len(plans)
+    return {
+        "format": np.array(FORMAT),
+        "options": np.array(json.dumps(asdict(options), sort_keys=True)),
+        "shape": np.array([n_features, n_labels], dtype=np.int64),
+        "orders": np.array([plan.order for plan in plans], dtype=np.int64).reshape(n_trees, -1 if n_trees else 0),
+        "level_sizes": np.array(levels, dtype=np.int64).reshape(n_trees, -1 if n_trees else 0),
+        "bounds": np.concatenate([np.empty(0, np.int64), *(bounds for plan in plans for bounds in plan.bounds)]),
+    }
+
+
+def headers_of_weights(n_units: int, n_features: int, n_weights: int, n_biases: int) -> dict[str, ArrayHeader]:
+    """Shapes and types of the weights of a forest, as they stand in its file. n_features: of all units together."""
+    lengths = (n_units + 1, n_features, n_features + 1, n_weights, n_weights, n_units + 1, n_biases)
+    fields = zip(Weights._fields, lengths, strict=True)
+    return {name: ArrayHeader((length,), _type_of(name)) for name, length in fields}
+
+
+def _type_of(name: str) -> np.dtype:
+    """The type of an array of numbers."""
+    found: np.dtype = np.dtype(cast(Any, TYPES[name]))
+    return found
+
+
+def arrays_of_calibration(calibration: CalibrationMap | None) -> dict[str, np.ndarray]:
+    """What stands in the file of a forest after its weights."""
+    knots = ((), ()) if calibration is None else (calibration.scores, calibration.probabilities)
+    return {name: np.array(each, dtype=np.float64) for name, each in zip(CALIBRATION, knots, strict=True)}
+
+
+def read_forest(path: str, *, mapped: bool = False) -> tuple[Forest, TreeOptions]:
+    """(forest, the options it was trained with). Raises DataError for a damaged file, and for one that is no model.
+
+    mapped: weights stay in a local file, which nobody may write to meanwhile; processes of a machine share its pages.
+    """
     path = os.fspath(path)
     try:
-        arrays = read_npz(path)
+        arrays = map_npz(path) if mapped and files.is_local(path) else read_npz(path)
         old = str(arrays.get("format")) == FORMAT_1
         if old:
             arrays |= dict.fromkeys(CALIBRATION, np.empty(0))
@@ -148,10 +180,10 @@ def _check_weights(weights: Weights, plans: tuple[TreePlan, ...], n_features: in
         (weights.entry_ptr, weights.weights),
     ):
         _must(len(pointers) > 0 and pointers[0] == 0 and pointers[-1] == len(target), "its pointers do not fit")
-        _must(not falls(pointers), "its pointers go down")
+        _must(not falls(read_only(pointers)), "its pointers go down")
     _must(len(weights.entry_ptr) == len(weights.features) + 1, "its features do not fit their weights")
     _must(len(weights.lanes) == len(weights.weights), "its weights do not fit their children")
-    wrong = check_weights(weights, np.array(n_children, dtype=np.int64), n_features)
+    wrong = check_weights(Weights(*map(read_only, weights)), np.array(n_children, dtype=np.int64), n_features)
     _must(not wrong, WRONG_WEIGHTS.get(wrong, ""))
 
 

@@ -20,7 +20,7 @@ from xpipe.ground.sparse import to_matrix
 from xpipe.ground.sparse_rows import concatenate, matrix_with_ones
 from xpipe.metrics import measure
 from xpipe.stages.evaluate import work as evaluation
-from xpipe.stages.train_trees import planning, stored_rows
+from xpipe.stages.train_trees import placing, planning, stored_rows
 from xpipe.stages.train_trees.messages import NodeToSplit, Planning
 from xpipe.trees import LabelTree, row_parts
 
@@ -132,6 +132,32 @@ def test_workers_and_chunks_change_no_byte(tmp_path, data, monkeypatch, workers)
     assert digests(found)["train"] == digests(reference)["train"]
     assert digests(found)["evaluate"] == digests(reference)["evaluate"]
     assert bytes_below(tmp_path / "many" / "runs" / "sample") == bytes_below(tmp_path / "one" / "runs" / "sample")
+
+
+def test_a_store_that_takes_no_pieces_of_files_gets_the_same_model(tmp_path, data, monkeypatch):
+    reference = run(tmp_path / "pieces", data)
+    monkeypatch.setattr(placing, "takes_pieces", lambda folder: False)
+    whole = run(tmp_path / "whole", data)
+    assert digests(whole)["train"] == digests(reference)["train"]
+    steps = [
+        {step["step"] for step in next(made for made in results["stages"] if made["stage"] == "train")["cost"]["steps"]}
+        for results in (reference, whole)
+    ]
+    assert steps[0] - steps[1] == {"room", "weights"}
+
+
+def test_a_model_that_is_made_again_leaves_the_one_of_before_alone(tmp_path, data):
+    run(tmp_path, data)
+    laid_out = tmp_path / "runs" / "sample" / "models" / "tree.npz"
+    (stored,) = (tmp_path / "runs").glob(".store/train-*/tree_model/models/tree.npz")
+    kept = tmp_path / "kept.npz"
+    kept.hardlink_to(laid_out)  # as an older run's folder has it
+    content, where = kept.read_bytes(), kept.stat().st_ino
+    stored.unlink()
+    stored.write_bytes(b"damaged")
+    run(tmp_path, data)
+    assert stored.read_bytes() == laid_out.read_bytes() == kept.read_bytes() == content
+    assert stored.stat().st_ino != where
 
 
 def test_killed_and_resumed(tmp_path, data):

@@ -6,6 +6,9 @@ Knows nothing of stages and of Dask. Only paths and ranges travel to workers, ne
 from __future__ import annotations
 
 import logging
+import os
+import platform
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -117,10 +120,15 @@ class Call:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call left: its finished units by name, and the most memory that the process had while it ran."""
+    """What a call left: its finished units by name, and the most memory that the process had while it ran.
+
+    seconds: of each unit by name, its receipt included. worker: a name of the process.
+    """
 
     receipts: dict[str, Finished[Any]]
     peak_bytes: int
+    seconds: dict[str, float]
+    worker: str
 
 
 def execute(call: Call) -> Outcome:
@@ -130,7 +138,8 @@ def execute(call: Call) -> Outcome:
     time. A unit whose input files changed before or while it read them leaves no receipt.
     """
     machine.reset_peak()
-    receipts = {}
+    receipts, seconds = {}, {}
+    last = time.perf_counter()
     stamps = sources.check(call.sources)
     try:
         with while_executing():
@@ -138,10 +147,12 @@ def execute(call: Call) -> Outcome:
                 sources.check_still(call.sources, stamps)
                 write_receipt(call.folder, call.step, unit.name, finished, call.sources)
                 receipts[unit.name] = finished
+                before, last = last, time.perf_counter()
+                seconds[unit.name] = last - before
     except Exception:
         sources.check_still(call.sources, stamps)  # if an input file has changed, that explains the failure better
         raise
-    return Outcome(receipts, machine.peak_bytes())
+    return Outcome(receipts, machine.peak_bytes(), seconds, f"{platform.node()}-{os.getpid()}")
 
 
 def nothing_to_compile() -> None:

@@ -42,6 +42,7 @@ from xpipe.stages.evaluate.messages import (
 from xpipe.stages.matrices import MatrixRef, open_matrix, write_matrix_part
 from xpipe.trees import LabelTree
 from xpipe.trees.prediction import MOST_ROWS
+from xpipe.trees.storing import read_forest
 
 if TYPE_CHECKING:
     from xpipe.heads import HeadModel
@@ -53,8 +54,8 @@ SHOWN = ("precision", "ndcg", "psp", "recall", "f1", "micro_f1", "macro_f1")
 
 @lru_cache(maxsize=1)
 def _tree(path: str) -> LabelTree:
-    """The forest of a file; a process keeps the last one."""
-    return LabelTree.load(path)
+    """The forest of a file of the store; a process keeps the last one. Its weights are those of all workers here."""
+    return LabelTree.of(*read_forest(path, mapped=True))
 
 
 @lru_cache(maxsize=1)

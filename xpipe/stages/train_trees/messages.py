@@ -87,21 +87,88 @@ class ForestPlan:
     chunks: tuple[tuple[int, int, int, int], ...]  # first unit, one after the last unit, rows, parts of the rows
     trees: int
     levels: int  # of one tree
+    units: tuple[tuple[int, ...], ...]  # of each level of each tree
     labels: int  # with positives
     held_out: int  # rows that calibrate the forest
+    folds: int  # of these rows
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """How much some consecutive units have learnt. features: of all units together."""
+
+    units: int
+    features: int
+    weights: int
+    biases: int
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Units first to last - 1 of all trees, as they were trained, counted tree after tree."""
+
+    name: str
+    first: int
+    last: int
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The chunks of trained units."""
+    """The chunks of trained units, in order, and how much all of them have learnt."""
 
     training: Training
-    chunks: tuple[str, ...]  # their names, in the order of the units
+    chunks: tuple[Chunk, ...]
+    learnt: Learnt
+
+
+@dataclass(frozen=True)
+class ChunkToScore(Unit):
+    """The units of a chunk at one level, trained without a fold, and the rows of that fold; its size: rows."""
+
+    chunk: Chunk
+    fold: int
+    level: int
+
+
+@dataclass(frozen=True)
+class Room:
+    """Where the numbers of each array of weights begin in the file of the model, in the order of `Weights`."""
+
+    starts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ChunkToPlace(Unit):
+    """A chunk whose weights go into the file of the model. before: what all chunks before it have learnt."""
+
+    chunk: Chunk
+    before: Learnt
+
+
+@dataclass(frozen=True)
+class Placing:
+    """What all chunks need that are placed."""
+
+    room: Room
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The pieces of a chunk in the file of the model: (CRC-32, bytes) for each array of weights."""
+
+    pieces: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class ToJoin:
+    """What the model is joined from. placed: of all chunks; None where the store takes no pieces of files."""
+
+    trained: Trained
+    placed: tuple[Placed, ...] | None
 
 
 @dataclass(frozen=True)
 class ModelFacts:
     """What the summary says about the model."""
 
-    weights: int
     bytes: int

@@ -15,6 +15,7 @@ from xpipe.engine.messages import Finished, Unit
 from xpipe.formats.parquet import read_label_embedding
 from xpipe.formats.parts import read_part
 from xpipe.ground import files
+from xpipe.ground.machine import usable_cores
 from xpipe.ground.sparse import to_matrix
 from xpipe.ground.sparse_rows import concatenate, take_rows
 from xpipe.grouping.clustering import Node, bounds_of
@@ -27,7 +28,7 @@ from xpipe.trees.planning import chosen_vectors, halving_of, plan_trees, split_l
 from xpipe.trees.row_parts import parts_of_units
 
 CHUNKS = 64  # tasks of about equal cost; fixed, so that the number of workers changes no file
-MANY_LABELS = 1 << 15  # from here on their nodes are dealt to tasks
+MANY_LABELS = 1 << 12  # from here on their nodes are dealt to tasks
 DEALT_AT = (1, 2, 3, 6)  # levels of the binary tree at which nodes become tasks of their own
 PLAN = "plan/trees.npz"
 VECTORS = "vectors"
@@ -58,7 +59,9 @@ def split_node(folder: str, unit: NodeToSplit, shared: Planning) -> Finished[Non
     halving, node = halving_of(shared.starts[-1], options), Node(unit.level, unit.number)
     labels = _labels_of_node(folder, unit, shared)
     vectors = _vectors_of(folder, labels, shared)
-    order = split_labels(vectors, unit.tree, halving, node, unit.last - unit.level, options.seed, threads=1)
+    beside = options.n_trees * halving.arity**unit.level  # nodes of this wave: where they are few, cores are free
+    threads = max(1, usable_cores() // beside)
+    order = split_labels(vectors, unit.tree, halving, node, unit.last - unit.level, options.seed, threads)
     return Finished((write_array(folder, _order_path(unit.tree, unit.level, unit.number), labels[order]),), None)
 
 
@@ -106,12 +109,15 @@ def plan_forest(folder: str, unit: Unit, shared: Planning) -> Finished[ForestPla
     per_row = 1 + data.X.n_entries // max(data.X.n_rows, 1)
     arrays = {f"order-{plan.tree}": plan.order for plan in plans}
     arrays |= {f"bounds-{plan.tree}-{level}": plan.bounds[level] for plan in plans for level in range(plan.depth)}
+    folds = hold_out(data, options) if plans else ()
     found = ForestPlan(
         chunks=tuple(_chunks_of_units(costs // per_row, parts)),
         trees=len(plans),
         levels=plans[0].depth if plans else 0,
+        units=tuple(tuple(int(plan.units_of(level).sum()) for level in range(plan.depth)) for plan in plans),
         labels=len(data.labels),
-        held_out=sum(map(len, hold_out(data, options))),
+        held_out=sum(map(len, folds)),
+        folds=len(folds),
     )
     return Finished((write_arrays(folder, PLAN, arrays),), found)
 

@@ -11,7 +11,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from xpipe.engine.context import Context, Counts
-from xpipe.engine.messages import Unit
+from xpipe.engine.messages import Finished, Unit
 from xpipe.engine.params import canonical_params
 from xpipe.engine.stage import Estimate, Outlook, Produced, Stage
 from xpipe.errors import XpipeError
@@ -22,7 +22,15 @@ from xpipe.stages.matrices import entries_of, rows_of
 from xpipe.stages.train_trees.params import TrainParams, TreeParams
 
 if TYPE_CHECKING:
-    from xpipe.stages.train_trees.messages import ForestPlan, Training, TreeUnits, UnitOfParts
+    from xpipe.stages.train_trees.messages import (
+        ForestPlan,
+        Learnt,
+        ModelFacts,
+        Trained,
+        Training,
+        TreeUnits,
+        UnitOfParts,
+    )
     from xpipe.stages.train_trees.stored_rows import LabelFacts
 
 MODEL = "tree_model"
@@ -57,7 +65,7 @@ def estimate(params: TrainParams, inputs: dict[str, Any]) -> Estimate:
 def run(context: Context[TrainParams]) -> Produced:
     """Store the rows, plan the trees, train their units on the cluster, join them to the model."""
     from xpipe.stages.train_trees import planning, work
-    from xpipe.stages.train_trees.messages import LabelChunk, Planning, Trained, Training
+    from xpipe.stages.train_trees.messages import LabelChunk, Planning, Training
 
     params = context.params.tree
     assert params is not None  # or the stage is off
@@ -79,11 +87,14 @@ def run(context: Context[TrainParams]) -> Produced:
     (plan,) = context.map("plan", planning.plan_forest, [Unit("trees", 0)], planned, doing="planning the trees")
     units, of_parts = _units_to_train(plan.result)
     counts = Counts(plan.result.labels * plan.result.trees, "labels")
-    context.map("units", work.train_units, units, shared, one_unit_per_task=True, doing="training", counts=counts)
-    context.map("parts", work.join_parts, of_parts, shared, one_unit_per_task=True, doing="joining parts of nodes")
-    whole = {unit.first: unit.name for unit in units} | {unit.number: unit.name for unit in of_parts}
-    trained = Trained(shared, tuple(whole[first] for first in sorted(whole)))
-    (joined,) = context.map("model", work.join_trees, [Unit("model", 0)], trained, doing="joining the trees")
+    made = context.map(
+        "units", work.train_units, units, shared, one_unit_per_task=True, doing="training", counts=counts
+    )
+    joined = context.map(
+        "parts", work.join_parts, of_parts, shared, one_unit_per_task=True, doing="joining parts of nodes"
+    )
+    learnt = {unit.name: done.result for unit, done in zip([*units, *of_parts], [*made, *joined], strict=True)}
+    trained, model = join(context, shared, plan.result, learnt)
     assert shared.rows is not None
     summary = {
         "rows": shared.rows.starts[-1],
@@ -92,10 +103,38 @@ def run(context: Context[TrainParams]) -> Produced:
         "labels": plan.result.labels,
         "label_vectors": "embedding" if embedded else "rows",
         "held_out": plan.result.held_out,
-        "weights": joined.result.weights,
-        "bytes": joined.result.bytes,
+        "weights": trained.learnt.weights,
+        "bytes": model.result.bytes,
     }
-    return Produced({MODEL: (joined.files, {})}, summary)
+    return Produced({MODEL: (model.files, {})}, summary)
+
+
+def join(
+    context: Context[TrainParams], shared: Training, plan: ForestPlan, learnt: dict[str, Learnt]
+) -> tuple[Trained, Finished[ModelFacts]]:
+    """Score the rows that calibrate the model, and write its weights, both by chunks of units; then finish the model.
+
+    learnt: what each unit of work has learnt, by its name.
+    """
+    from xpipe.stages.train_trees import held_out, placing
+    from xpipe.stages.train_trees.messages import Chunk, Placing, ToJoin, Trained
+
+    chunks = tuple(Chunk(f"units-{number:05d}", first, last) for number, (first, last, *_) in enumerate(plan.chunks))
+    own = [learnt[chunk.name] for chunk in chunks]
+    trained = Trained(shared, chunks, placing.add_up(own)[-1])
+    for level in range(plan.levels if plan.folds else 0):
+        to_score = held_out.chunks_to_score(plan, chunks, plan.folds, level)
+        context.map(f"held-out-{level}", held_out.score_chunk, to_score, trained, doing="scoring held-out rows")
+    placed = None
+    if placing.takes_pieces(context.folder):
+        doing = "writing the model"
+        (room,) = context.map("room", placing.make_room, [Unit("model", 0)], trained, doing=doing)
+        to_place = placing.chunks_to_place(chunks, own)
+        made = context.map("weights", placing.place_chunk, to_place, Placing(room.result), doing=doing)
+        placed = tuple(done.result for done in made)
+    to_join = ToJoin(trained, placed)
+    (model,) = context.map("model", placing.join_model, [Unit("model", 0)], to_join, doing="joining the trees")
+    return trained, model
 
 
 def _units_to_train(plan: ForestPlan) -> tuple[list[TreeUnits], list[UnitOfParts]]:
@@ -165,7 +204,7 @@ def compile_kernels() -> None:
 STAGE = Stage(
     name="train",
     section="train",
-    version=8,
+    version=9,
     reads=("datasets", "features?"),
     writes=(MODEL,),
     params=TrainParams,
