@@ -106,7 +106,7 @@ def show(name: str, runs: dict[float, Run]) -> bool:
         grown = costs[-1].seconds / max(costs[0].seconds, 1e-9)
         counts = costs[-1].seconds >= SHORT and len(shares) > 1
         held &= not counts or grown <= most
-        if counts:
+        if len(shares) > 1:
             named_figures.record(f"{name}, {stage}: seconds grown by", grown)
         named_figures.record(f"{name}, {stage}: GiB of the largest worker", costs[-1].peak_memory / GIB)
         verdict = ("yes" if grown <= most else "NO") if counts else ""

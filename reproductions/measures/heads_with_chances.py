@@ -67,11 +67,14 @@ def precisions(folder: str, head: Mapping[str, Any], seed: int) -> list[float]:
     """P@k in percent of a head that is trained on a dataset, on its test rows."""
     from xpipe.formats.parquet import read_about, read_split
     from xpipe.heads import TrainOptions, matrix_batches, train_head
+    from xpipe.heads.model import as_matrix
     from xpipe.metrics import precision
     from xpipe.stages.train_heads.params import HeadParams
 
     params = HeadParams(**head, calibrate="none")
     model = train_head(folder, TrainOptions(**params.train_options(read_about(folder), seed, "cpu"))).model
     X, Y = read_split(folder, "test")
-    found = precision(model.predict(matrix_batches(X), k=max(RANKS)), Y, k=max(RANKS))
+    ranked = model.rank(matrix_batches(X), max(RANKS), calibrated=False)
+    scores = as_matrix(ranked.labels, ranked.logits, Y.shape[1])  # probabilities of quasibinary are cut at 1, and tie
+    found = precision(scores, Y, k=max(RANKS))
     return [100 * float(found[k - 1]) for k in RANKS]
