@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import named_figures
 import numpy as np
 import scipy.sparse as sp
 
@@ -223,6 +224,10 @@ def compare_speed(console, n_labels: int, dimensions: list[int], n_sets: int, qu
                 goal = GOALS[wanted, mode]
                 good = plain / one >= goal and certain
                 held &= good
+                where = f"{wanted} sets, d = {d}, {mode}"
+                named_figures.record(f"{where}: faster than scipy", plain / one)
+                if has_glop:
+                    named_figures.record(f"{where}: faster than GLOP", glop / one)
                 table.add_row(
                     f"{chosen.shape[0]} {wanted}", str(d), mode, f"{plain:.2f} s",
                     f"{glop:.2f} s" if has_glop else "-", f"{1e3 * one:.2f} ms", f"{1e3 * two:.2f} ms",
@@ -296,6 +301,11 @@ def compare_answers(console, n_sets: int, question: str = "sign") -> bool:
             f"n={n:,} d={d}: {total:,} sets so far in both modes, {different} differ, {undecided} undecided, "
             f"{broken} certificates fail, exact radii within {furthest:.1e}; the full LP failed on {failed}"
         )
+    named_figures.record("sets compared", total)
+    named_figures.record("verdicts that differ", different)
+    named_figures.record("undecided", undecided)
+    named_figures.record("certificates that fail", broken)
+    named_figures.record("exact radii: relative difference", furthest)
     return different == 0 and broken == 0 and undecided <= 2 * total / 1000 and furthest <= 1e-6
 
 
@@ -309,13 +319,17 @@ def main() -> int:
     parser.add_argument("--end-to-end", type=int, default=END_TO_END, metavar="SETS", help="0: leave it out")
     parser.add_argument("--agree", type=int, default=0, metavar="SETS", help="compare with the full LP instead")
     parser.add_argument("--mode", choices=("sign", "topk", "argmax"), default="sign")
+    named_figures.add_option(parser)
     options = parser.parse_args()
     console = Console(width=140)
     if options.agree:
-        return 0 if compare_answers(console, options.agree, options.mode) else 1
+        held = compare_answers(console, options.agree, options.mode)
+        named_figures.write(options.json)
+        return 0 if held else 1
     held = not options.sets or compare_speed(console, options.labels, options.dimensions, options.sets, options.mode)
     if options.end_to_end and options.mode == "sign":
         run_end_to_end(console, options.labels, options.end_to_end)
+    named_figures.write(options.json)
     return 0 if held else 1
 
 

@@ -18,6 +18,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import named_figures
 import numpy as np
 
 TOP, GOAL, SAME = 5, 0.02, 0.001
@@ -178,6 +179,9 @@ def add_row(table, each: Measured) -> None:
     moved = 100 * max(np.abs(each.precision["after"] - each.precision["before"]))
     errors = [f"{100 * each.tables[when].ece:.2f}" for when in ("before", "after")]
     errors += [f"{100 * each.ace[when]:.2f}" for when in ("before", "after")]
+    for when in ("before", "after"):
+        named_figures.record(f"{each.data}, {each.model}: ECE@5 {when}", 100 * each.tables[when].ece)
+    named_figures.record(f"{each.data}, {each.model}: P@1 to P@5 moved", moved)
     table.add_row(each.data, each.model, *shown, f"{moved:.2f}", *errors, "yes" if each.holds else "NO")
 
 
@@ -189,6 +193,7 @@ def main() -> int:
     parser.add_argument("--work", metavar="DIR")
     parser.add_argument("--picture", metavar="FILE.svg")
     parser.add_argument("--only", default=",".join(["tree", *HEADS]), help="models, by default all")
+    named_figures.add_option(parser)
     options = parser.parse_args()
     from rich.console import Console
     from rich.table import Table
@@ -206,6 +211,7 @@ def main() -> int:
                 add_row(table, each)
                 print(f"{name} {model}: ECE@5 {100 * each.tables['after'].ece:.2f} %", file=sys.stderr, flush=True)
     Console(width=150).print(table)
+    named_figures.write(options.json)
     if options.picture:
         Path(options.picture).write_text(draw(measured))
     return 0 if all(each.holds for each in measured) else 1

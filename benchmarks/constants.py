@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import named_figures
 import numpy as np
 from owners import f1, make_problem, precisions, version_of
 
@@ -155,8 +156,11 @@ def show(arguments: argparse.Namespace, cells: list[Cell]) -> None:
         means = {value: np.mean([values[value] for values in others]) for value in constant.values} if others else own
         chosen = max(constant.values, key=lambda value: means[value])
         best = max(own.values())
-        figures = " | ".join(f"{own[value]:.2f}" for value in constant.values)
-        print(f"| {data} | {figures} | {chosen:g} | {best - own[chosen]:.2f} | {best - own[constant.shipped]:.2f} |")
+        shown = " | ".join(f"{own[value]:.2f}" for value in constant.values)
+        for value, share in own.items():
+            named_figures.record(f"{data}: P@1/3/5 at {value:g}", share)
+        named_figures.record(f"{data}: lost as shipped", best - own[constant.shipped])
+        print(f"| {data} | {shown} | {chosen:g} | {best - own[chosen]:.2f} | {best - own[constant.shipped]:.2f} |")
 
 
 def main() -> int:
@@ -166,8 +170,10 @@ def main() -> int:
     parser.add_argument("--groups", default=GROUPS)
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--keep", type=Path)
+    named_figures.add_option(parser)
     arguments = parser.parse_args()
     show(arguments, measure(arguments))
+    named_figures.write(arguments.json)
     return 0
 
 

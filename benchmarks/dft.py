@@ -18,6 +18,7 @@ import os
 import sys
 import time
 
+import named_figures
 import numpy as np
 import scipy.sparse as sp
 
@@ -95,6 +96,7 @@ def show_certificates(console) -> bool:
         f"n={n:,}, k={k}: {right} of {n_sets} certificates have exactly the signs of their set, "
         f"{1e3 * taken / n_sets:.1f} ms each; log10 radius {min(logs):.0f} to {max(logs):.0f}"
     )
+    named_figures.record(f"certificates with exactly their signs, of {n_sets}", right)
     return right == n_sets
 
 
@@ -162,9 +164,16 @@ def show_order(console, paths: list[str]) -> bool:
             rows = np.random.default_rng(0).choice(ordered.shape[0], min(RADII, ordered.shape[0]), replace=False)
             proofs = [dft_certificate(ordered[row].indices, Y.shape[1], needed[name]) for row in rows]
             radius = np.median([proof.log10_radius for proof in proofs if proof is not None])
-            covered = "" if test is None else f"{dft_argmaxable(test[:, order], least_k).mean():.2%} at k={least_k}"
+            share = None if test is None else dft_argmaxable(test[:, order], least_k).mean()
+            covered = "" if share is None else f"{share:.2%} at k={least_k}"
+            data = os.path.basename(os.path.dirname(path)) or path
+            named_figures.record(f"{data}, {name}: mean sign changes", changes[name].mean())
+            named_figures.record(f"{data}, {name}: largest", changes[name].max())
+            named_figures.record(f"{data}, {name}: smallest k", needed[name])
+            if share is not None:
+                named_figures.record(f"{data}, {name}: test sets covered, %", 100 * share)
             table.add_row(
-                os.path.basename(os.path.dirname(path)) or path, name, f"{changes[name].mean():.2f}",
+                data, name, f"{changes[name].mean():.2f}",
                 str(changes[name].max()), str(needed[name]), covered, f"{radius:.1f}", f"{taken:.1f}",
             )  # fmt: skip
         own, greedy = changes["order_labels"], changes["greedy path"]
@@ -180,12 +189,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("train", nargs="*", help="XMC text with training label sets")
     parser.add_argument("--sets", type=int, default=SETS, help="of at most k labels, for each n and k")
+    named_figures.add_option(parser)
     options = parser.parse_args()
     console = Console(width=140)
     held = show_radii(console, options.sets)
     held &= show_certificates(console)
     if options.train:
         held &= show_order(console, options.train)
+    named_figures.write(options.json)
     return 0 if held else 1
 
 

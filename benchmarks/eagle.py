@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable
 
+import named_figures
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
@@ -178,6 +179,7 @@ def compare(console, X, Y1, Y2) -> tuple[bool, float]:
         goal = GOALS.get(name)
         ratio = taken / ours
         held &= goal is None or ratio >= goal
+        named_figures.record(f"embedding: faster than {name}", ratio)
         verdict = ("", "") if goal is None else (f"{goal}x", "yes" if ratio >= goal else "NO")
         table.add_row(name, f"{taken:.2f}", "" if taken == ours else f"{ratio:.1f}x faster", *verdict)
     console.print(table)
@@ -189,6 +191,7 @@ def compare(console, X, Y1, Y2) -> tuple[bool, float]:
     apart = max(abs(E[label] - sp.csr_matrix(plain_rows[label])).max() for label in some)
     apart_scipy = abs(E[some] - sp.csr_matrix(embed_with_scipy_at_once(X, Y1, Y2, some, STEPS))).max()
     console.print(f"largest difference of an entry: {apart:.1e} from plain numba, {apart_scipy:.1e} from SciPy")
+    named_figures.record("embedding: largest difference of an entry", max(apart, apart_scipy))
     return held and max(apart, apart_scipy) < 1e-5, ours
 
 
@@ -252,6 +255,8 @@ def compare_with_training(console, X, Y1, Y2, path: str) -> bool:
             turns = [(seconds(lambda: assign_by(method)), seconds(lambda: train_on(target))) for _ in range(TURNS)]  # noqa: B023
         taken, training = np.median(turns, axis=0)
         whole = reading + taken + writing + training
+        named_figures.record(f"{method}: % of the run from text to tree", 100 * taken / whole)
+        named_figures.record(f"{method}: % of training one tree", 100 * taken / training)
         if method == "eagle":
             told, holds, goal = f"{taken / whole:.1%} of the run", taken <= 0.10 * whole, "10 % of the run"
         else:
@@ -292,6 +297,7 @@ def main() -> int:
     parser.add_argument("path", nargs="?", help="XMC text with its header; default: a stand-in made here")
     parser.add_argument("--wide", type=int, metavar="ROWS", help="so many rows of a stand-in with many features")
     parser.add_argument("--cost", action="store_true", help="nothing but the comparison with training")
+    named_figures.add_option(parser)
     options = parser.parse_args()
     path, console = options.path, Console(width=120)
     with tempfile.TemporaryDirectory() as folder:
@@ -314,6 +320,7 @@ def main() -> int:
             held, _ = compare(console, X, Y1, Y2)
             show_growth(console, X, Y)
         held &= compare_with_training(console, X, Y1, Y2, path)
+    named_figures.write(options.json)
     return 0 if held else 1
 
 

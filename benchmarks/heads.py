@@ -20,6 +20,8 @@ import subprocess
 import sys
 import time
 
+import named_figures
+
 LABELS, FREQUENCIES, BATCH = (8_921, 100_000, 1_000_000), (8, 50, 80), 32
 ROUTES = ("fft", "dense", "blocks", "auto")
 SLOWER = 1.10
@@ -101,6 +103,7 @@ def compare_routes(console, rounds: int) -> list[tuple[str, str, bool]]:
             table.add_row(f"{n:,}", str(k), *(f"{1e3 * times[route]:.2f}" for route in ROUTES),
                           *(f"{memory[route]:.0f}" for route in ROUTES), f"{ratio:.2f}")  # fmt: skip
     console.print(table)
+    named_figures.record("DFT: auto over the better of FFT and matrix", worst)
     return [(f"DFT: auto at most {SLOWER:g}x the better of FFT and matrix", f"{worst:.2f}x ({where})", worst <= SLOWER)]
 
 
@@ -154,6 +157,10 @@ def compare_projections(console, rounds: int) -> list[tuple[str, str, bool]]:
             off = float((lml_projection(x.detach(), k).double().sum(1) - k).abs().max())
             ratios.setdefault(scale, {})[k] = times["lml"] / times["softmax"]
             seconds.setdefault(scale, {})[k] = times["lml"]
+            where = f"LML, logits {scale:g} x normal, k = {k}"
+            named_figures.record(f"{where}: over softmax", times["lml"] / times["softmax"])
+            named_figures.record(f"{where}: plain bisection over it", times["bisection"] / times["lml"])
+            named_figures.record(f"{where}: difference of their sum from k, over k", off / k)
             table.add_row(f"{scale:g} x normal", f"{k:,}", *(f"{1e3 * times[name]:.2f}" for name in times),
                           f"{ratios[scale][k]:.2f}", f"{off:.0e}")  # fmt: skip
     console.print(table)
@@ -178,6 +185,7 @@ def main() -> int:
     parser.add_argument("--run", choices=ROUTES, help=argparse.SUPPRESS)
     parser.add_argument("--labels", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--frequencies", type=int, help=argparse.SUPPRESS)
+    named_figures.add_option(parser)
     options = parser.parse_args()
     if options.run:
         print(json.dumps(run_route(options.labels, options.frequencies, options.run)))
@@ -195,6 +203,7 @@ def main() -> int:
             table.add_row(goal, worst, "yes" if holds else "NO")
             held &= holds
     console.print(table)
+    named_figures.write(options.json)
     return 0 if held else 1
 
 

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
+import named_figures
 import numpy as np
 import torch
 
@@ -89,6 +90,7 @@ def compare_loading(folder: str, rounds: int) -> bool:
         print(f"  {name:18} {found:12,.0f} rows/s")
     share = best["parquet"] / best["memory"]
     met = "yes" if share >= GOAL else "NO"
+    named_figures.record(f"{n_rows:,} rows: speed of training from Parquet over that from memory", share)
     print(f"  training from Parquet at {share:.2f} of the speed from memory (goal: {GOAL}): {met}")
     return share >= GOAL
 
@@ -110,12 +112,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("heads_dir", nargs="?", help="an emitted heads/ dataset to measure too")
     parser.add_argument("--rounds", type=int, default=3)
+    named_figures.add_option(parser)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         good = compare_loading(emit_stand_in(folder), arguments.rounds)
     if arguments.heads_dir:
         good &= compare_loading(arguments.heads_dir, arguments.rounds)
+    named_figures.write(arguments.json)
     return 0 if good else 1
 
 

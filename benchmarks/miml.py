@@ -20,6 +20,7 @@ import sys
 import time
 from typing import NamedTuple
 
+import named_figures
 import numpy as np
 import scipy.sparse as sp
 
@@ -164,6 +165,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--bags", type=int, default=1200)
+    named_figures.add_option(parser)
     options = parser.parse_args()
     import torch
     from rich.console import Console
@@ -176,10 +178,12 @@ def main() -> int:
         runs = [run_task(make_task(size, kinds, options.bags, seed), seed) for seed in range(options.seeds)]
         for name in runs[0]:
             each = [run[name][0] for run in runs]
+            named_figures.record(f"{size} images, at most {kinds} digits: {name}", np.mean(each))
             spread = f" ± {np.std(each, ddof=1):.1f}" if len(each) > 1 else ""
             table.add_row(str(size), f"at most {kinds}", name, f"{np.mean(each):.1f}{spread}",
                           "  ".join(f"{v:.1f}" for v in each), "; ".join(run[name][1] for run in runs))  # fmt: skip
         table.add_section()
+    named_figures.write(options.json)
     console = Console(width=150)
     console.print(table)
     console.print(f"{options.bags:,} bags, {options.seeds} seeds (± their standard deviation), "

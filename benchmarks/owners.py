@@ -27,6 +27,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import named_figures
 import numpy as np
 import scipy.sparse as sp
 
@@ -265,6 +266,22 @@ def table_rows(cells: list[Cell]) -> Iterator[list[str]]:
         yield [*row, f"auto: {took}", spoken_losses, "", "", "", "within" if within else "**below**"]
 
 
+def record(cells: list[Cell]) -> None:
+    """Means over the seeds, and how far `auto` is below the best method."""
+    worth = {(cell.row, cell.seed, cell.method): cell.precisions for cell in cells}
+    for row in dict.fromkeys(cell.row for cell in cells):
+        where = ", ".join(row)
+        for method in dict.fromkeys(cell.method for cell in cells if cell.row == row and cell.method != "auto"):
+            mine = [cell for cell in cells if cell.row == row and cell.method == method]
+            named_figures.record(f"{where}, {method}: F1", np.mean([cell.f1 for cell in mine]))
+            if mine[0].precisions:
+                means = np.mean([worth[row, cell.seed, method] for cell in mine], axis=0)
+                for k, mean in zip(KS, means, strict=True):
+                    named_figures.record(f"{where}, {method}: P@{k}", mean)
+        for name, lost in losses_of_auto(cells, row)[1].items():
+            named_figures.record(f"{where}, auto below the best: {name.upper().replace('P1', 'P@1')}", lost)
+
+
 def show(cells: list[Cell]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -303,9 +320,12 @@ def main() -> int:
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--no-trees", dest="trees", action="store_false")
+    named_figures.add_option(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="xpipe-owners-") as scratch:
         cells = all_cells(options, options.folders or [make_stand_in(scratch)])
+    record(cells)
+    named_figures.write(options.json)
     print_markdown(cells) if options.markdown else show(cells)
     return 0
 

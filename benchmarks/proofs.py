@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 
+import named_figures
 import numpy as np
 import scipy.sparse as sp
 
@@ -101,6 +102,10 @@ def run_index(console, n: int, d: int, n_sets: int, threads: int) -> bool:
         checked = time.perf_counter() - start
         margins = unit_margins(W, Y, verdicts)[0]
     good = taken < 600 and beyond <= 2 and proved
+    named_figures.record("index: sets that are possible", int(verdicts.argmaxable.sum()))
+    named_figures.record("index: proved again by check", proved)
+    named_figures.record("index: smallest margin at inputs of length 1", margins.min())
+    named_figures.record("index: GiB beyond the file", beyond)
     console.print(
         f"{n_sets:,} sets of 2 documents, {n:,} x {d} float32: {taken:.1f} s on {threads} threads, {beyond:.2f} GiB "
         f"beyond the file; {dict(zip(*np.unique(verdicts.status, return_counts=True), strict=True))}; all proved again "
@@ -123,16 +128,21 @@ def run_limit(console, n: int) -> bool:
             W = unit_rows(n, d, seed=d, dtype=dtype)
             verdicts = verify(W, Y, mode="topk")
             held &= bool(check(W, Y, verdicts).all()) and not (verdicts.status == "undecided").any()
+            share = 100 * (verdicts.status == "unargmaxable").mean()
+            named_figures.record(f"random unit rows, {dtype.__name__}, {d} dimensions: impossible pairs, %", share)
             cells.append(f"{(verdicts.status == 'unargmaxable').mean():.1%}")
         if d % 2:
             W = dft_matrix(n, d // 2).astype(np.float32)
             verdicts = verify(W, Y, mode="topk")
             held &= bool(check(W, Y, verdicts).all())
+            share = 100 * (verdicts.status == "unargmaxable").mean()
+            named_figures.record(f"rows of dft_matrix, {d} dimensions: impossible pairs, %", share)
             cells.append(f"{(verdicts.status == 'unargmaxable').mean():.1%}")
         else:
             cells.append("")
         table.add_row(str(d), *cells)
     console.print(table)
+    named_figures.record("every verdict decided and its certificate checked", held)
     console.print(f"{Y.shape[0]:,} pairs; every verdict decided and its certificate checked: {held}")
     return held
 
@@ -175,6 +185,10 @@ def run_tokens(console, n: int, d: int, threads: int, folder: str | None) -> boo
     right = int((made.bare.argmaxable == truth).sum())
     undecided = int((made.bare.status == "undecided").sum())
     good = right == n and not undecided and taken < 3600
+    named_figures.record("tokens: verdicts that are right", right)
+    named_figures.record("tokens: undecided", undecided)
+    named_figures.record("tokens: unargmaxable", int((~truth).sum()))
+    named_figures.record("tokens: GiB with the mapped file", peak())
     console.print(
         f"{n:,} tokens x {d} inputs: {right:,} verdicts right, {undecided} undecided, {int((~truth).sum()):,} are "
         f"unargmaxable; {taken / 60:.1f} minutes on {threads} threads ({busy / 60:.1f} of CPU), {peak():.2f} GiB with "
@@ -194,6 +208,7 @@ def main() -> int:
     parser.add_argument("--documents", type=int, default=46)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--folder", help="tokens: keep the rows and the parts there, to go on after a kill")
+    named_figures.add_option(parser)
     given = parser.parse_args()
     console = Console(width=140)
     if given.what == "index":
@@ -202,6 +217,7 @@ def main() -> int:
         good = run_limit(console, given.documents)
     else:
         good = run_tokens(console, given.rows or 128_000, given.inputs or 2_048, given.threads, given.folder)
+    named_figures.write(given.json)
     return 0 if good else 1
 
 

@@ -13,6 +13,7 @@ import os
 import time
 from pathlib import Path
 
+import named_figures
 import numpy as np
 
 ROUNDS = "100,20,15,10"
@@ -31,6 +32,7 @@ def main() -> None:
     parser.add_argument("folders", nargs="+", metavar="FOLDER")
     parser.add_argument("--rounds", default=ROUNDS)
     parser.add_argument("--seeds", default=SEEDS)
+    named_figures.add_option(parser)
     options = parser.parse_args()
     rounds, seeds = (list(map(int, given.split(","))) for given in (options.rounds, options.seeds))
     table = Table("data", *(f"{number} rounds" for number in rounds))
@@ -47,10 +49,14 @@ def main() -> None:
                 scores = tree.predict(X_test, k=5)
                 scores.resize(Y_test.shape)
                 found.append(np.asarray(precision(scores, Y_test, 5))[[0, 2, 4]])
-            shown = " / ".join(f"{100 * value:.2f}" for value in np.mean(found, axis=0))
+            means = 100 * np.mean(found, axis=0)
+            for k, mean in zip((1, 3, 5), means, strict=True):
+                named_figures.record(f"{Path(folder).resolve().name}, {number} rounds: P@{k}", mean)
+            shown = " / ".join(f"{value:.2f}" for value in means)
             cells.append(f"{shown}, {np.mean(seconds):.1f} s")
         table.add_row(Path(folder).resolve().name, *cells)
     Console(width=140).print(table)
+    named_figures.write(options.json)
 
 
 if __name__ == "__main__":

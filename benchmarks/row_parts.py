@@ -14,6 +14,7 @@ import tempfile
 import time
 from unittest import mock
 
+import named_figures
 import numpy as np
 from tree import write_wide
 
@@ -32,6 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--parts", default=PARTS)
+    named_figures.add_option(parser)
     options = parser.parse_args()
     table = Table("parts of the root", "P@1 / P@3 / P@5", "training", title="SYNTHETIC stand-in of AmazonCat-13K")
     with tempfile.TemporaryDirectory(prefix="xpipe-row-parts-") as scratch:
@@ -46,9 +48,13 @@ def main() -> None:
             seconds = time.perf_counter() - started
         found = tree.predict(X_test, k=5)
         found.resize(Y_test.shape)
-        shown = " / ".join(f"{100 * value:.2f}" for value in np.asarray(precision(found, Y_test, 5))[[0, 2, 4]])
+        precisions = 100 * np.asarray(precision(found, Y_test, 5))[[0, 2, 4]]
+        for k, value in zip((1, 3, 5), precisions, strict=True):
+            named_figures.record(f"root in {n_parts}: P@{k}", value)
+        shown = " / ".join(f"{value:.2f}" for value in precisions)
         table.add_row(str(n_parts), shown, f"{seconds:.1f} s")
     Console().print(table)
+    named_figures.write(options.json)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+import named_figures
 from tree import write_first_rows
 
 SETS = "amazoncat-13k,wikilshtc-325k"
@@ -105,9 +106,15 @@ def show(name: str, runs: dict[float, Run]) -> bool:
         grown = costs[-1].seconds / max(costs[0].seconds, 1e-9)
         counts = costs[-1].seconds >= SHORT and len(shares) > 1
         held &= not counts or grown <= most
+        if len(shares) > 1:
+            named_figures.record(f"{name}, {stage}: seconds grown by", grown)
+        named_figures.record(f"{name}, {stage}: GiB of the largest worker", costs[-1].peak_memory / GIB)
         verdict = ("yes" if grown <= most else "NO") if counts else ""
         spoken = (f"{cost.seconds:.1f} s, {cost.peak_memory / GIB:.2f} GiB" for cost in costs)
         table.add_row(stage, *spoken, f"{grown:.1f}" if len(shares) > 1 else "", verdict)
+    for share in shares:
+        for k, value in zip((1, 3, 5), runs[share].precisions, strict=True):
+            named_figures.record(f"{name}, {runs[share].n_rows:,} rows: P@{k}", 100 * value)
     quality = (" / ".join(f"{100 * value:.2f}" for value in runs[share].precisions) for share in shares)
     table.add_row("P@1 / P@3 / P@5", *quality, "", "")
     Console(width=120).print(table)
@@ -120,6 +127,7 @@ def main() -> int:
     parser.add_argument("--shares", default=SHARES)
     parser.add_argument("--work", type=Path)
     parser.add_argument("--memory", default="4GiB")
+    named_figures.add_option(parser)
     options = parser.parse_args()
     held = True
     with tempfile.TemporaryDirectory(prefix="xpipe-size-") as scratch:
@@ -128,6 +136,7 @@ def main() -> int:
         for name in options.sets.split(","):
             shares = sorted(map(float, options.shares.split(",")))
             held &= show(name, {share: measure(name, share, work, options.memory) for share in shares})
+    named_figures.write(options.json)
     return 0 if held else 1
 
 

@@ -23,6 +23,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import named_figures
+
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "data" / "eurlex57k-text"
 PIPELINE = ROOT / "pipelines" / "eurlex_text.yaml"
@@ -118,14 +120,17 @@ def compare(console: Any, found: dict[str, dict[str, Any]], work: Path) -> bool:
     first = digests.pop("parquet")
     names = [name for name in first if name not in ("report", "figures", "evaluation")]
     table = Table("artifact", *digests)
-    held = True
+    held, different = True, 0
     for name in names:
         cells = []
         for of_form in digests.values():
             other = of_form.get(name)
             cells.append("-" if other is None else "same" if other == first[name] else "DIFFERENT")
             held &= other in (None, first[name])
+            different += other not in (None, first[name])
         table.add_row(name, *cells)
+    named_figures.record("artifacts compared with those from Parquet", len(names) * len(digests))
+    named_figures.record("artifacts that differ", different)
     console.print("digests of artifacts beside those from Parquet:", table)
     for form, results in found.items():
         ran = [stage["stage"] for stage in results["stages"] if stage["status"] != "cached"]
@@ -153,6 +158,7 @@ def main() -> int:
     parser.add_argument("folder", nargs="?", default=str(FOLDER))
     parser.add_argument("--work", help="a folder to keep")
     parser.add_argument("--skip", action="append", default=[], choices=FORMS[1:])
+    named_figures.add_option(parser)
     given = parser.parse_args()
     console, folder = Console(), Path(given.folder).resolve()
     if not (folder / "train.parquet").exists():
@@ -166,6 +172,7 @@ def main() -> int:
         xpipe(work, "predict", "runs/parquet", str(folder / "dev.parquet"), "--out", "predictions.parquet", "-k", "5")
         held = compare(console, found, work)
         show_quality(console, found["parquet"])
+    named_figures.write(given.json)
     return 0 if held else 1
 
 

@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import named_figures
 from owners import GROUPS, Problem, make_problem, make_stand_in
 
 ALIKE = ("kmeans", "copies")  # groups of samples that look alike
@@ -53,6 +54,16 @@ def cells(row: dict[str, object], allowed: float) -> list[str]:
     return shown
 
 
+def record(where: str, row: dict[str, object]) -> None:
+    """True and expected figures."""
+    true, expected = row["true"], row["expected"]
+    assert isinstance(true, dict)
+    for name, value in true.items():
+        named_figures.record(f"{where}: true {name}", value)
+        if isinstance(expected, dict):
+            named_figures.record(f"{where}: expected {name}", expected[name]["value"])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", metavar="FOLDER")
@@ -60,6 +71,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds, from 0 on")
     parser.add_argument("--method", default="discriminative")
     parser.add_argument("--out", help="a file for the figures, one JSON object per line")
+    named_figures.add_option(parser)
     options = parser.parse_args()
     from rich.console import Console
     from rich.table import Table
@@ -76,12 +88,14 @@ def main() -> int:
                         break
                     row = measure(problem, seed, options.method)
                     name = Path(folder).name if options.folders else "SYNTHETIC eurlex-4k"
+                    record(f"{name}, {groups}, seed {seed}", row)
                     shown = cells(row, ALLOWED[groups.startswith(ALIKE)])
                     within.append(not any("(!)" in cell for cell in shown))
                     table.add_row(name, groups, str(seed), str(row["method"]), *shown, f"{row['seconds']:.0f}")
                     if options.out:
                         with open(options.out, "a") as stream:
                             stream.write(json.dumps({"data": name, "groups": groups, "seed": seed, **row}) + "\n")
+    named_figures.write(options.json)
     console = Console(width=190)
     console.print(table)
     goal = f"within {ALLOWED[False]}, or {ALLOWED[True]} where samples of a group look alike"

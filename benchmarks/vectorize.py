@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import named_figures
 import numpy as np
 
 from xpipe.ground.machine import peak_bytes
@@ -214,8 +215,12 @@ def compare_speed(console: Any, path: str, column: str, labels: str) -> Verdicts
     console.print(table)
     console.print(f"not counted above: loading the compiled kernels took {first:.1f} s in this process")
     X, ratio = found[ours][0], best[theirs] / best[ours]
+    for name in list(runs)[:2]:
+        named_figures.record(f"{name}: faster than scikit-learn", best[theirs] / best[name])
     difference = max(apart(found[name], found[theirs]) for name in runs if name != theirs)
     console.print(f"matrix: {X.shape[0]:,} x {X.shape[1]:,} with {X.nnz:,} entries")
+    named_figures.record("largest difference of the matrices", difference)
+    named_figures.record("entries of the matrix", X.nnz)
     return [
         (f"speed on {THREADS} cores, against scikit-learn", f"{ratio:.1f}x", f">= {GOAL}x, aim {AIM}x", ratio >= GOAL),
         ("largest difference of the matrices", f"{difference:.1e}", f"<= {AGREEMENT:g}", difference <= AGREEMENT),
@@ -239,6 +244,7 @@ def compare_memory(console: Any, path: str, column: str, labels: str) -> Verdict
         ours_used, theirs_used = (facts["peak"] - before[who] for who, facts in found.items())
         entries = max(entries, found["ours"]["entries"])
         share = max(ours_used, 0) / theirs_used
+        named_figures.record(f"memory over scikit-learn's, {name}", share)
         if is_goal:
             held.append((f"memory: {name}", f"{share:.2f}", f"< {MEMORY_GOAL:g}", share < MEMORY_GOAL))
         goal = (f"below {MEMORY_GOAL:g}", yes(share < MEMORY_GOAL)) if is_goal else ("-", "-")
@@ -271,6 +277,8 @@ def compare_copies(console: Any, path: str, column: str, labels: str) -> Verdict
     }
     worst, largest = max(growth.values()), max(facts["peak"] for facts in found.values())
     less, more = COPIES[-2:]
+    named_figures.record(f"seconds per copy, {more} copies over {less}", worst)
+    named_figures.record(f"{more} copies: MiB of the largest worker", largest / 2**20)
     return [
         (f"linear time: a copy of {more} against a copy of {less}", f"{worst:.2f}", f"<= {GROWTH:g}", worst <= GROWTH),
         (f"{more} copies, largest worker", f"{largest / 2**20:.0f} MiB", f"< {CEILING / 2**20:.0f}", largest < CEILING),
@@ -301,6 +309,7 @@ def main() -> int:
     parser.add_argument("--labels", default="eurovoc", help="a column of labels, which a pipeline needs")
     parser.add_argument("--part", choices=("speed", "memory", "copies"), help="only this part")
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    named_figures.add_option(parser)
     given = parser.parse_args()
     if given.child:
         print(json.dumps(child(given.child, given.table, given.column)))
@@ -312,6 +321,7 @@ def main() -> int:
     parts = {"speed": compare_speed, "memory": compare_memory, "copies": compare_copies}
     chosen = [given.part] if given.part else list(parts)
     verdicts = [found for name in chosen for found in parts[name](console, given.table, given.column, given.labels)]
+    named_figures.write(given.json)
     return show_verdicts(console, verdicts)
 
 

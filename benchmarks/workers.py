@@ -14,6 +14,7 @@ import os
 import tempfile
 from pathlib import Path
 
+import named_figures
 from size import measure
 
 
@@ -27,6 +28,7 @@ def main() -> None:
     parser.add_argument("--set", default="amazoncat-13k")
     parser.add_argument("--share", type=float, default=0.25)
     parser.add_argument("--workers", default="1,2,4")
+    named_figures.add_option(parser)
     options = parser.parse_args()
     runs = {}
     with tempfile.TemporaryDirectory(prefix="xpipe-workers-") as scratch:
@@ -43,8 +45,11 @@ def main() -> None:
     for stage in runs[first].stages:
         seconds = {n: run.stages[stage].seconds for n, run in runs.items()}
         share = [seconds[first] / max(seconds[n] * min(n, usable_cores()), 1e-9) for n in more]
+        for n, value in zip(more, share, strict=True):
+            named_figures.record(f"{stage}: efficiency of {n} workers, %", 100 * value)
         table.add_row(stage, *(f"{value:.1f} s" for value in seconds.values()), *(f"{value:.0%}" for value in share))
     Console(width=120).print(table)
+    named_figures.write(options.json)
 
 
 if __name__ == "__main__":

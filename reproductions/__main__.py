@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 
 from reproductions.comparison import Verdict, compare, page, verdict_table
-from reproductions.configuration import Table, load, measure_of, names
+from reproductions.configuration import SEVERAL, Configuration, Table, load, measure_of, names
+from reproductions.index_page import write_index
 from xpipe.errors import ConfigError, XpipeError
 
 PAGES = Path(__file__).parent.parent / "docs" / "reproductions"
@@ -30,12 +31,27 @@ def reproduce(name: str, data: str | None, pages: Path | None) -> list[Verdict]:
             why=f"it reads {configuration.data}, which cannot be made here",
             fix=f"make reproduce {name} DATA=path/to/{configuration.data}",
         )
+    if data is not None and not has_its_name(configuration, data):
+        raise ConfigError(
+            f"the folder of the data must have the name {configuration.data}",
+            where=data,
+            why="benchmarks call their figures by the names of folders",
+            fix="a link with this name will do",
+        )
     measured = measure_of(configuration)(configuration.options, data)
     verdicts = compare(configuration, measured)
     if pages is not None:
         pages.mkdir(parents=True, exist_ok=True)
         (pages / f"{name}.md").write_text(page(name, configuration, measured, verdicts), encoding="utf-8")
+        write_index(pages)
     return verdicts
+
+
+def has_its_name(configuration: Configuration, data: str) -> bool:
+    """Whether a folder of data is called as the figures of the benchmark that reads it."""
+    if configuration.measure != "benchmark" or configuration.data == SEVERAL:
+        return True
+    return Path(data).absolute().name == configuration.data
 
 
 def show(table: Table) -> None:
@@ -71,7 +87,7 @@ def main() -> int:
     try:
         wanted = [options.name] if options.name else []
         if options.under is not None:
-            wanted += [name for name in names() if load(name).seconds < options.under and not load(name).data]
+            wanted += [name for name in names() if load(name).is_quick(options.under)]
         holds = True
         for name in wanted:
             started = time.perf_counter()

@@ -17,7 +17,7 @@ class Verdict:
     @property
     def holds(self) -> bool:
         """Whether the figure lies in its interval."""
-        return self.got is not None and self.expected.low <= self.got <= self.expected.high
+        return self.got is not None and self.expected.holds(self.got)
 
 
 def compare(configuration: Configuration, measured: Measured) -> list[Verdict]:
@@ -31,13 +31,22 @@ def verdict_table(verdicts: list[Verdict]) -> Table:
         (
             verdict.expected.figure,
             "" if verdict.expected.published is None else plain(verdict.expected.published),
-            f"{plain(verdict.expected.low)} to {plain(verdict.expected.high)}",
+            interval(verdict.expected),
             "missing" if verdict.got is None else plain(verdict.got),
             "yes" if verdict.holds else "NO",
         )
         for verdict in verdicts
     )
     return Table("Figures", ("figure", "published", "expected", "got", "holds"), rows)
+
+
+def interval(expected: Expected) -> str:
+    """The interval in words."""
+    if expected.low is None:
+        return f"at most {plain(expected.high or 0)}"
+    if expected.high is None:
+        return f"at least {plain(expected.low)}"
+    return f"{plain(expected.low)} to {plain(expected.high)}"
 
 
 def plain(value: float) -> str:
@@ -60,6 +69,8 @@ def page(name: str, configuration: Configuration, measured: Measured, verdicts: 
     ]
     for table in measured.tables:
         parts += markdown(table, name)
+    if any(expected.speed for expected in configuration.expected):
+        parts.append("Ratios of times hold where nothing else runs on the machine.")
     parts += [f"{remark}" for remark in measured.remarks]
     return "\n\n".join(parts) + "\n"
 

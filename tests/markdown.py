@@ -91,23 +91,37 @@ def apply_diff(block: Block, top: Path) -> tuple[Path, str]:
 def tables_without_command(path: Path) -> list[int]:
     """Lines of tables with figures that have no command between the heading or table before and the one after them."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    starts = [n for n, line in enumerate(lines) if line.startswith("|") and not lines[n - 1].startswith("|")]
     missing = []
-    for start in starts:
-        end = start
-        while end < len(lines) and lines[end].startswith("|"):
-            end += 1
+    for start, end in _tables(lines):
         cells = [cell for row in lines[start:end] for cell in row.strip("|").split("|")[1:]]
         if sum(bool(FIGURE.search(cell)) for cell in cells) >= 3 and not _names_command(lines, start, end):
             missing.append(start + 1)
     return missing
 
 
+def tables_of(path: Path) -> list[tuple[int, str]]:
+    """(line, the text around it as far as the next heading or table) of every table."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [(start + 1, _around(lines, start, end)) for start, end in _tables(lines)]
+
+
+def _tables(lines: list[str]) -> list[tuple[int, int]]:
+    """Where tables begin and end."""
+    starts = [n for n, line in enumerate(lines) if line.startswith("|") and not lines[n - 1].startswith("|")]
+    ends = [n for n, line in enumerate([*lines, ""]) if n and lines[n - 1].startswith("|") and not line.startswith("|")]
+    return list(zip(starts, ends, strict=True))
+
+
 def _names_command(lines: list[str], start: int, end: int) -> bool:
-    """Whether a command stands around lines[start:end], as far as the next heading or table."""
+    """Whether a command stands around lines[start:end]."""
+    return bool(COMMAND.search(_around(lines, start, end)))
+
+
+def _around(lines: list[str], start: int, end: int) -> str:
+    """The text around lines[start:end], as far as the next heading or table."""
     before = next((n for n in range(start - 1, -1, -1) if lines[n].startswith(("#", "|"))), 0)
     after = next((n for n in range(end, len(lines)) if lines[n].startswith(("#", "|"))), len(lines))
-    return bool(COMMAND.search("\n".join(lines[before:start] + lines[end:after])))
+    return "\n".join(lines[before:start] + lines[end:after])
 
 
 def images_of(path: Path) -> list[tuple[int, Path]]:
