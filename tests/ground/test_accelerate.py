@@ -96,3 +96,17 @@ def test_the_stamp_sees_every_kernel_file_of_a_room(tmp_path):
     with_rows = kernel_stamp(tmp_path)
     kernel.write_text("ab")
     assert len({before, with_rows, kernel_stamp(tmp_path)}) == 3
+
+
+def test_a_known_number_is_no_specialisation():
+    @accelerate.jit
+    def step(number):
+        return number + 1
+
+    @accelerate.jit
+    def call(number):
+        return step(0) + step(number)
+
+    assert call(1) == 3
+    assert len(step.step.signatures) == 1
+    assert not step.whole.signatures  # what Python does not call has no entrance for it

@@ -5,12 +5,15 @@ Holds no kernels.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numba
+from numba import types
 from numba.core import caching
+from numba.extending import models, register_model, typeof_impl
 
 from xpipe.ground.kernel_folder import kernel_folder
 
@@ -28,7 +31,7 @@ def jit(function: Callable[..., Any]) -> Any:
     cache folder of its own (`kernel_folder`), wherever they are installed. A kernel may call kernels of its own room
     and of the ground only: these are the files that count.
     """
-    return _compile(function, fastmath=False)
+    return Kernel(function, fastmath=False)
 
 
 def jit_inline(function: Callable[..., Any]) -> Any:
@@ -37,7 +40,7 @@ def jit_inline(function: Callable[..., Any]) -> Any:
     A call that passes several NamedTuples of arrays copies more than a hundred words. That costs more than a short
     step does.
     """
-    return _compile(function, fastmath=False, forceinline=True)
+    return Kernel(function, fastmath=False, forceinline=True)
 
 
 def jit_sums(function: Callable[..., Any]) -> Any:
@@ -46,18 +49,50 @@ def jit_sums(function: Callable[..., Any]) -> Any:
     The order is fixed when the kernel is compiled, so results repeat on a machine. x / 0 is infinite, not an error,
     because the check would prevent vector code. NaN and infinities keep their meaning.
     """
-    return _compile(function, fastmath={"reassoc", "contract"}, error_model="numpy")
+    return Kernel(function, fastmath={"reassoc", "contract"}, error_model="numpy")
 
 
-def _compile(function: Callable[..., Any], **options: Any) -> Any:
-    """Compile a function with the options of all kernels and some of its own."""
-    before = config.CACHE_DIR, getattr(config, "CACHE_LOCATOR_CLASSES", "")
-    config.CACHE_DIR = kernel_folder(Path(function.__code__.co_filename).parent, before[0])
-    config.CACHE_LOCATOR_CLASSES = f"{KernelLocator.__module__}.{KernelLocator.__qualname__}"
-    try:
-        return numba.njit(nogil=True, cache=True, **options)(function)
-    finally:
-        config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = before
+class Kernel:
+    """A function that is compiled on its first call, once for calls from Python, and once for calls from kernels.
+
+    What Python calls is kept on disk. It has an entrance that takes Python's arguments apart, and for NamedTuples of
+    arrays that entrance is more code than many kernels are. What kernels call needs no entrance, and is compiled into
+    what Python calls. No kernel of the rooms is called from both sides, so none is compiled twice.
+    """
+
+    def __init__(self, function: Callable[..., Any], **options: Any):
+        functools.update_wrapper(self, function)
+        options |= {"nogil": True, "no_cfunc_wrapper": True}
+        jit: Any = numba.njit
+        self.step = jit(no_cpython_wrapper=True, **options)(function)
+        before = config.CACHE_DIR, getattr(config, "CACHE_LOCATOR_CLASSES", "")
+        config.CACHE_DIR = kernel_folder(Path(function.__code__.co_filename).parent, before[0])
+        config.CACHE_LOCATOR_CLASSES = f"{KernelLocator.__module__}.{KernelLocator.__qualname__}"
+        try:
+            self.whole = jit(cache=True, **options)(function)
+        finally:
+            config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = before
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it from Python."""
+        return self.whole(*arguments)
+
+
+class StepType(types.Dispatcher):
+    """What a kernel is for the compiler, where another kernel names it."""
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        """The types of a call. A number that is known, such as 0, is of no type of its own: that would be a kernel."""
+        plain: Any = types.unliteral
+        return super().get_call_type(context, tuple(map(plain, args)), {name: plain(one) for name, one in kws.items()})
+
+
+register_model(StepType)(models.OpaqueModel)
+
+
+@typeof_impl.register(Kernel)
+def _type_of_step(kernel: Kernel, _: Any) -> StepType:
+    return StepType(kernel.step)
 
 
 class KernelLocator(caching._CacheLocator):
