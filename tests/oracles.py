@@ -100,3 +100,7 @@ def isotonic_values(truths: list[float], weights: list[float]) -> list[float]:
 
     n = len(truths)
     return [max(min(mean(a, b) for b in range(place, n)) for a in range(place + 1)) for place in range(n)]
+
+
+def select_number(numbers: list[float], place: int) -> float:
+    return sorted(numbers)[place]

@@ -96,8 +96,11 @@ def leave_judged_out(held, rows, kinship, space):
                     missing = scores[place, lane] - told[place, lane]
                     scores[place, lane] = told[place, lane] + missing / (np.float32(1) - own)
             continue
-        inside = scores[first:last] - told[first:last]
-        scores[first:last] = told[first:last]
+        inside = np.empty((size, scores.shape[1]), np.float32)
+        for place in range(size):  # loops: assignments to slices are kernels of their own to the compiler
+            for lane in range(scores.shape[1]):
+                inside[place, lane] = scores[first + place, lane] - told[first + place, lane]
+                scores[first + place, lane] = told[first + place, lane]
         for place in range(size):
             found = scores[first + place]
             for other in range(size):

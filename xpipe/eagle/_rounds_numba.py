@@ -285,4 +285,5 @@ def tell_sums(samples, owned, rows, space, told):
     """Tell the sums of the first posteriors."""
     add_rows(samples, owned, rows.sparse.indptr, rows.sparse.indices, rows.sparse.values, space.dense)
     add_coordinates(samples, owned, rows.coordinates, space.leading)
-    told[:] = owned
+    for place in range(len(told)):
+        told[place] = owned[place]

@@ -119,7 +119,8 @@ def take_step(rows, groups, scalars, mean_square, step_size, e, g):
     has_direction = square > (ZERO * scalars[G_SCALE]) ** 2
     if scalars[ALIVE] == 0.0:
         if has_direction:
-            e[:] = g
+            for p in range(len(e)):  # `e[:] = g` is a kernel of its own to the compiler
+                e[p] = g[p]
             factor = 1.0 / np.sqrt(square)
             scalars[FACTOR], scalars[PENDING], scalars[OFFSET] = factor, 0.0, factor * scalars[G_COUNT]
             scalars[E_MEAN], scalars[E_G] = factor * scalars[G_MEAN], factor * square

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from xpipe.ground._selection_numba import select_number
 from xpipe.ground.accelerate import jit
 
 SWEEPS = 2  # over all pairs of children; two children need one
@@ -36,7 +37,7 @@ def split_pair(scores, one, two, starts, members):
             at_two += 1
         both[place] = position
         gains[place] = scores[position, one] - scores[position, two]
-    limit = np.partition(gains, n_both - n_one)[n_both - n_one]
+    limit = select_number(gains.copy(), n_both - n_one)
     equal = n_one  # how many members at the limit go to the first child
     for gain in gains:
         if gain > limit:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from xpipe.ground._selection_numba import select_number
 from xpipe.ground.accelerate import jit
 
 
@@ -32,7 +33,7 @@ def keep_largest(sums, features, most):
     sizes = np.empty(len(features), np.float32)
     for place in range(len(features)):
         sizes[place] = abs(sums[features[place]])
-    limit = np.partition(sizes, len(sizes) - most)[len(sizes) - most]
+    limit = select_number(sizes.copy(), len(sizes) - most)
     above = 0
     near = 0
     for place in range(len(features)):
