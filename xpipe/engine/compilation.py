@@ -1,16 +1,19 @@
 """Compiles kernels in processes beside the run, before the stages need them, once per machine.
 
-Knows no particular stage: a stage names a function that compiles its kernels. Stages that share kernels are compiled
-one after the other in the same process. A note in the folder of compiled kernels says what is compiled already, so only
-the first run of a release starts such processes.
+Knows no particular stage: a stage names a function that compiles its kernels. There are no more such processes than
+cores, since each of them imports the compiler first. Stages that share kernels are compiled one after the other in the
+same process. A note in the folder of compiled kernels says what is compiled already, so only the first run of a release
+starts such processes.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -22,17 +25,23 @@ from xpipe.ground.library_threads import ONE_THREAD
 from xpipe.ground.machine import usable_cores
 
 POLL_SECONDS = 0.2
+RARELY = (50_000, 20, 50)  # collections of cycles, of which a compiler makes few: a seventh of its time by default
 POLITE = 5  # what the processor does for the stage that runs comes first
 
-# In a process of its own: compile for each stage, then leave its note.
+# In a process of its own: compile for the stage of each line, leave its note, and answer with an empty line.
 CODE = f"""
-import importlib, os, sys
+import contextlib, gc, importlib, json, os, sys
 os.nice({POLITE})
-for order in sys.argv[1:]:
-    module, function, note = order.split("\\t")
-    getattr(importlib.import_module(module), function)()
-    os.makedirs(os.path.dirname(note), exist_ok=True)
-    open(note, "w").close()
+gc.set_threshold(*{RARELY})
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+for order in sys.stdin:
+    module, function, note = json.loads(order)
+    with contextlib.suppress(Exception):
+        getattr(importlib.import_module(module), function)()
+        os.makedirs(os.path.dirname(note), exist_ok=True)
+        open(note, "w").close()
+    print(file=answers, flush=True)
 """
 
 
@@ -44,8 +53,8 @@ class Kernels:
     compile: Callable[[], None]
 
     def order(self, note: Path) -> str:
-        """What the process is told."""
-        return "\t".join((self.compile.__module__, self.compile.__qualname__, str(note)))
+        """What the process is told: a line."""
+        return json.dumps([self.compile.__module__, self.compile.__qualname__, str(note)]) + "\n"
 
 
 @dataclass
@@ -55,7 +64,9 @@ class Compilation:
     wanted: Sequence[Kernels]  # in the order in which the run needs them
     _threads: ThreadPoolExecutor | None = None
     _rooms: dict[str, Future[None]] = field(default_factory=dict)
-    _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _processes: list[subprocess.Popen[str]] = field(default_factory=list)
+    _idle: list[subprocess.Popen[str]] = field(default_factory=list)  # those of them that may be told more
+    _starting: threading.Lock = field(default_factory=threading.Lock)
     _left: bool = False
 
     def __enter__(self) -> Compilation:
@@ -64,12 +75,16 @@ class Compilation:
 
     def __exit__(self, *_: object) -> None:
         """End what is not needed any more."""
-        self._left = True
+        with self._starting:
+            self._left = True
         for process in self._processes:
             with contextlib.suppress(OSError):
                 process.kill()
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
+        for process in self._processes:
+            with contextlib.suppress(OSError):  # the end of an order that nobody reads
+                process.communicate()
 
     def is_ready(self, kernels: Kernels) -> bool:
         """Whether there is nothing to wait for. Kernels that cannot be compiled here are left to the stage itself."""
@@ -94,15 +109,33 @@ class Compilation:
 
     def _run(self, orders: list[str]) -> None:
         """Compile the kernels of one room. Why it may fail is of no interest: the stage will meet it again."""
-        if self._left:
+        process = self._process()
+        if process is None:
             return
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(OSError, ValueError):  # it has ended
+            for order in orders:
+                process.stdin.write(order)
+                process.stdin.flush()
+                if not process.stdout.readline():
+                    return
+            self._idle.append(process)
+
+    def _process(self) -> subprocess.Popen[str] | None:
+        """A process that has nothing to do; None when the run has ended."""
+        with contextlib.suppress(IndexError):
+            return self._idle.pop()
         environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        process = subprocess.Popen(
-            [sys.executable, "-c", CODE, *orders], env=environment,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        self._processes.append(process)
-        process.wait()
+        with self._starting:
+            if self._left:
+                return None
+            process = subprocess.Popen(
+                [sys.executable, "-c", CODE], env=environment, text=True, encoding="utf-8",
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            self._processes.append(process)
+        return process
 
 
 def kernels_of(step: Step) -> Kernels | None:
