@@ -31,19 +31,24 @@ class Data(NamedTuple):
 class EmbedSpace(NamedTuple):
     """Work space of one thread.
 
-    place: int32 per sample, -1 on entry and on exit. e, g: float64 per feature. block_columns, block_values: room for
-    the rows of a label. The others are empty unless the features of a label are to be renumbered: marks has one bit
-    per feature, clear on entry and on exit; local_of and features are int32 per feature.
+    place: int32 per sample, -1 on entry and on exit. e, g: float64 per feature. The others are empty unless the
+    features of a label are to be renumbered: marks has one bit per feature, clear on entry and on exit; local_of and
+    features are int32 per feature.
     """
 
     place: np.ndarray
-    block_columns: np.ndarray
-    block_values: np.ndarray
     marks: np.ndarray
     local_of: np.ndarray
     features: np.ndarray
     e: np.ndarray
     g: np.ndarray
+
+
+class Block(NamedTuple):
+    """Room of one thread for the rows of a label."""
+
+    columns: np.ndarray  # uint16, or uint32
+    values: np.ndarray  # float32
 
 
 class WrittenRows(NamedTuple):
@@ -56,9 +61,11 @@ class WrittenRows(NamedTuple):
 
 
 @jit
-def embed_labels(data, steps, step_size, smallest, space, written, offsets, traces, owners):
+def embed_labels(data, steps, step_size, smallest, space, block, written, offsets, traces, owners):
     """Embed written.labels one after the other and write their rows back to back; returns the number of entries.
 
+    block: where the rows of each label are copied to, or () to read them where they are stored. These are two
+    kernels, since the compiler leaves out what the other one does; few problems need both.
     offsets: one per label. traces: labels x (steps + 1), zero on entry, or labels x 0 for no trace. owners: filled as
     by `assign_labels` while the rows of a label are at hand, or empty. Where written.indices has no room, only the
     owners are found.
@@ -75,25 +82,24 @@ def embed_labels(data, steps, step_size, smallest, space, written, offsets, trac
         gathered = gather_samples(groups, data.members, space.place)
         if len(gathered.samples) == 0:
             continue
-        rows, n_entries, difference = rows_of_samples(gathered.samples, data.rows, data.measures)
-        in_block = n_entries <= len(space.block_values)
+        rows, difference = rows_of_samples(gathered.samples, data.rows, data.measures)
         features, local_of = space.features[:0], space.local_of[:0]
         width = len(e)
-        if in_block and len(space.marks) > 0:
-            width = number_features(rows.first, rows.last, columns, space.marks, space.local_of, space.features)
-            features, local_of = space.features[:width], space.local_of
-        e[:width] = 0.0
-        winners = np.empty(len(gathered.starts) - 1, np.int32)
-        block = Rows(rows.first, rows.last, space.block_columns, space.block_values, rows.norm, rows.mean_score)
-        if in_block:
-            copy_to_block(block, columns, values, local_of, gathered.counts, e)
-            factor, offset = embed_label(block, gathered, data.mean_square, difference, steps, step_size,
-                                         e[:width], g[:width], traces[number], winners)  # fmt: skip
-        else:
+        if len(block) == 0:  # known when this is compiled, as a test for None would not be
+            used = rows
+            e[:] = 0.0
             for i in range(len(gathered.samples)):
                 add_row(columns, values, rows.first[i], rows.last[i], np.float64(gathered.counts[i]), e)
-            factor, offset = embed_label(rows, gathered, data.mean_square, difference, steps, step_size,
-                                         e, g, traces[number], winners)  # fmt: skip
+        else:
+            used = Rows(rows.first, rows.last, block.columns, block.values, rows.norm, rows.mean_score)
+            if len(space.marks) > 0:
+                width = number_features(rows.first, rows.last, columns, space.marks, space.local_of, space.features)
+                features, local_of = space.features[:width], space.local_of
+            e[:width] = 0.0
+            copy_to_block(used, columns, values, local_of, gathered.counts, e)
+        winners = np.empty(len(gathered.starts) - 1, np.int32)
+        factor, offset = embed_label(used, gathered, data.mean_square, difference, steps, step_size,
+                                     e[:width], g[:width], traces[number], winners)  # fmt: skip
         offsets[number] = offset
         if len(written.weights) > 0:
             before = n_written
@@ -102,16 +108,13 @@ def embed_labels(data, steps, step_size, smallest, space, written, offsets, trac
         if len(owners.sample) > 0:
             length = round_embedding(factor, smallest, e[:width])
             tie = FLOAT32_TIE * (length + abs(offset) * np.sqrt(data.mean_square))
-            if in_block:
-                own_groups(groups, data.members, gathered, block, e, offset, tie, winners, at, owners)
-            else:
-                own_groups(groups, data.members, gathered, rows, e, offset, tie, winners, at, owners)
+            own_groups(groups, data.members, gathered, used, e, offset, tie, winners, at, owners)
     return n_written
 
 
 @jit
 def rows_of_samples(samples, rows, measures):
-    """(Rows of the samples where they are stored, number of their entries, how far two of them can be apart).
+    """(Rows of the samples where they are stored, how far two of them can be apart).
 
     No two rows are farther apart than the last number times the longer one.
     """
@@ -120,7 +123,6 @@ def rows_of_samples(samples, rows, measures):
     last = np.empty(len(samples), np.int64)
     norm = np.empty(len(samples))
     mean_score = np.empty(len(samples))
-    n_entries = 0
     difference = np.sqrt(2.0)  # the angle between rows without negative values is at most a right one
     for i in range(len(samples)):
         sample = samples[i]
@@ -128,8 +130,7 @@ def rows_of_samples(samples, rows, measures):
             difference = 2.0
         first[i], last[i] = indptr[sample], indptr[sample + 1]
         norm[i], mean_score[i] = measures.norm[sample], measures.mean_score[sample]
-        n_entries += last[i] - first[i]
-    return Rows(first, last, columns, values, norm, mean_score), n_entries, difference
+    return Rows(first, last, columns, values, norm, mean_score), difference
 
 
 @jit

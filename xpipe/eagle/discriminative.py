@@ -37,7 +37,7 @@ from xpipe.eagle.device_rounds import OnDevice
 from xpipe.eagle.label_offsets import offsets_of
 from xpipe.eagle.numbering import with_groups_in_order
 from xpipe.eagle.options import ImputeOptions
-from xpipe.eagle.parts import in_parts
+from xpipe.eagle.parts import in_parts, part_of
 from xpipe.eagle.rounds import Fitted, filled_labels, fit_posteriors, pairs_of
 from xpipe.eagle.slopes import NO_POWERS
 from xpipe.ground.backend import Backend
@@ -156,7 +156,7 @@ def calibrated_posteriors(
     labels, pairs = filled_labels(scores), pairs_of(scores, Y1, Y2)
 
     def work(part: slice) -> None:
-        _posteriors_numba.calibrate_pairs(labels[part], pairs, scores.values, slope, offsets, posterior)
+        _posteriors_numba.calibrate_pairs(part_of(labels, part), pairs, scores.values, slope, offsets, posterior)
 
     in_parts(work, threads)
     return posterior
@@ -166,7 +166,11 @@ def best_pairs(score: sp.csr_matrix, Y1: sp.csr_matrix, Y2: sp.csr_matrix, threa
     """Which pairs (labels x samples) have the highest score of a group for the label; bool, one per pair."""
     scores, best = to_triple(score), np.zeros(len(score.data), dtype=bool)
     labels, pairs = filled_labels(scores), pairs_of(scores, Y1, Y2)
-    in_parts(lambda part: _posteriors_numba.best_of_groups(labels[part], pairs, scores.values, best), threads)
+
+    def work(part: slice) -> None:
+        _posteriors_numba.best_of_groups(part_of(labels, part), pairs, scores.values, best)
+
+    in_parts(work, threads)
     return best
 
 

@@ -12,9 +12,10 @@ from xpipe.eagle import _rounds_numba
 from xpipe.eagle._rounds_numba import LARGE_GROUP, Kinship
 from xpipe.eagle._rows_numba import Lists
 from xpipe.eagle._whitened_numba import MOST_OWN, Whitened
-from xpipe.eagle.parts import in_parts
+from xpipe.eagle.parts import in_parts, part_of
 from xpipe.eagle.problem import columns_of
 from xpipe.ground.library_threads import one_thread_each
+from xpipe.ground.sparse import read_only
 
 MOST_KINSHIP = 1 << 26  # entries (256 MiB) of what leaves groups out of their own scores
 MOST_MEMBERS = 1024  # of a group that is left out: the work grows with the third power
@@ -32,11 +33,11 @@ def kinship_of(rows: Whitened, members: Lists, most_members: int | None, threads
     areas = kinship_areas(sizes, most_members)
     starts = np.where(areas >= 0, np.cumsum(np.maximum(areas, 0)) - areas, -1)
     kinship = Kinship(starts, np.empty(int(np.maximum(areas, 0).sum()), np.float32))
-    groups = np.arange(len(sizes))
+    groups, same_members = np.arange(len(sizes)), Lists(*map(read_only, members))
 
     def work(part: slice) -> None:
         dense = np.zeros(rows.n_features, np.float32)
-        _rounds_numba.measure_kinship(groups[part], members, rows, dense, kinship)
+        _rounds_numba.measure_kinship(part_of(groups, part), same_members, rows, dense, kinship)
         for group in groups[part][(starts[part] >= 0) & (sizes[part] >= LARGE_GROUP)].tolist():
             along = rows.coordinates[members.items[members.starts[group] : members.starts[group + 1]]]
             kinship.values[starts[group] : starts[group] + sizes[group] ** 2] -= (along @ along.T).ravel()

@@ -13,7 +13,7 @@ import numpy as np
 
 from xpipe.eagle import _assignment_numba, _embedding_numba, _rows_numba
 from xpipe.eagle._assignment_numba import GroupOwners
-from xpipe.eagle._embedding_numba import Data, EmbedSpace, WrittenRows
+from xpipe.eagle._embedding_numba import Block, Data, EmbedSpace, WrittenRows
 from xpipe.eagle._rows_numba import Measures
 from xpipe.eagle.options import EmbedOptions
 from xpipe.eagle.problem import Problem, run_chunks, square_length
@@ -70,12 +70,21 @@ def embed_in_threads(
     offsets = np.zeros(problem.n_labels)
     traces = np.zeros((problem.n_labels, options.steps + 1 if trace else 0))
     written: list[WrittenRows] = []
-    spaces: SimpleQueue[EmbedSpace] = SimpleQueue()
+    is_large = np.zeros(problem.n_labels, dtype=bool)
+    for label in labels[costs[labels] > BLOCK].tolist():
+        is_large[label] = _count_entries(problem, label) > BLOCK
+    spaces: SimpleQueue[tuple[EmbedSpace, Block]] = SimpleQueue()
     for _ in range(threads):
         spaces.put(_embed_space(problem, int(min(BLOCK, costs[labels].max(initial=0)))))
     found = GroupOwners(np.empty(0, dtype=np.int32), np.empty(0)) if owners is None else owners
 
     def work(chunk: np.ndarray) -> None:
+        for large in (False, True):
+            some = chunk[is_large[chunk] == large]
+            if len(some):
+                work_alike(some, large)
+
+    def work_alike(chunk: np.ndarray, large: bool) -> None:
         n_entries = int(np.minimum(costs[chunk], problem.n_features).sum()) + problem.n_features  # of full rows
         if len(found.sample):
             n_entries = 0
@@ -83,10 +92,10 @@ def embed_in_threads(
             chunk, np.zeros(len(chunk), dtype=np.int64), np.empty(n_entries, np.int32), np.empty(n_entries, np.float32)
         )
         chunk_offsets, chunk_traces = np.zeros(len(chunk)), np.zeros((len(chunk), traces.shape[1]))
-        with lent(spaces) as space:
+        with lent(spaces) as (space, block):
             used = _embedding_numba.embed_labels(
-                data, options.steps, float(options.step_size), np.float32(options.smallest), space, rows,
-                chunk_offsets, chunk_traces, found,
+                data, options.steps, float(options.step_size), np.float32(options.smallest), space,
+                () if large else block, rows, chunk_offsets, chunk_traces, found,
             )  # fmt: skip
         offsets[chunk], traces[chunk] = chunk_offsets, chunk_traces
         written.append(rows._replace(indices=_trimmed(rows.indices, used), weights=_trimmed(rows.weights, used)))
@@ -136,20 +145,28 @@ def _measured(problem: Problem, mean: np.ndarray) -> Data:
     return Data(problem.rows, problem.label_groups, problem.members, measures, square_length(mean))
 
 
-def _embed_space(problem: Problem, n_entries: int) -> EmbedSpace:
+def _count_entries(problem: Problem, label: int) -> int:
+    """The entries of the rows of a label, each row once."""
+    starts, groups = problem.members.starts, problem.label_groups
+    of_label = groups.items[groups.starts[label] : groups.starts[label + 1]]
+    samples = [problem.members.items[starts[group] : starts[group + 1]] for group in of_label]
+    return int(np.diff(problem.features.indptr)[np.unique(np.concatenate(samples))].sum())
+
+
+def _embed_space(problem: Problem, n_entries: int) -> tuple[EmbedSpace, Block]:
     """Work space of one thread, with a block of `n_entries` entries."""
     n_features = problem.n_features
     wide = n_features > NARROW
-    return EmbedSpace(
+    space = EmbedSpace(
         place=np.full(problem.n_samples, -1, dtype=np.int32),
-        block_columns=np.empty(n_entries, dtype=np.uint32 if wide else np.uint16),
-        block_values=np.empty(n_entries, dtype=np.float32),
         marks=np.zeros((n_features // 64 + 1) * wide, dtype=np.uint64),
         local_of=np.empty(n_features * wide, dtype=np.int32),
         features=np.empty(n_features * wide, dtype=np.int32),
         e=np.empty(n_features),
         g=np.empty(n_features),
     )
+    columns = np.empty(n_entries, dtype=np.uint32 if wide else np.uint16)
+    return space, Block(columns, np.empty(n_entries, dtype=np.float32))
 
 
 def _trimmed(array: np.ndarray, used: int) -> np.ndarray:

@@ -14,7 +14,7 @@ from xpipe.eagle._lacking_numba import Lacking, Visits
 from xpipe.eagle._rounds_numba import Cells, Kinship
 from xpipe.eagle._rows_numba import Lists
 from xpipe.eagle._whitened_numba import Whitened
-from xpipe.eagle.parts import in_parts
+from xpipe.eagle.parts import in_parts, part_of
 from xpipe.ground.sparse_rows import entries_of_rows
 
 MOST_MEMBERS = 1 << 22  # members of lacking groups in a block (32 MiB); a block that is larger reads rows less often
@@ -63,6 +63,7 @@ def sum_lacking(
     chosen = np.arange(len(visits.groups))
 
     def work(part: slice) -> None:
-        kernels.sum_lacking(chosen[part], visits, members, rows, kinship, lacking, cells.quarters, cells.lacking_sums)
+        some = part_of(chosen, part)
+        kernels.sum_lacking(some, visits, members, rows, kinship, lacking, cells.quarters, cells.lacking_sums)
 
     in_parts(work, threads)

@@ -28,3 +28,8 @@ def in_parts(work: Callable[[slice], None], threads: int | None) -> None:
     parts = PARTS_PER_THREAD * threads
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, [slice(part, None, parts) for part in range(parts)]))
+
+
+def part_of(numbers: np.ndarray, part: slice) -> np.ndarray:
+    """A part of `in_parts`, back to back: every n-th number is another kind of array, and would be another kernel."""
+    return np.ascontiguousarray(numbers[part])

@@ -22,7 +22,7 @@ from xpipe.eagle.kinship import kinship_of
 from xpipe.eagle.label_offsets import LabelCells
 from xpipe.eagle.lacking import blocks_of_labels, lay_out_block, sum_lacking
 from xpipe.eagle.options import ImputeOptions
-from xpipe.eagle.parts import in_parts
+from xpipe.eagle.parts import in_parts, part_of
 from xpipe.eagle.problem import columns_of
 from xpipe.eagle.slopes import NO_POWERS, quarters_of
 from xpipe.ground.backend import Backend
@@ -115,7 +115,7 @@ def _fit_on_cpu(
     def work(part: slice) -> None:
         with lent(spare) as space:
             _rounds_numba.fit_labels(
-                block[part], pairs, rows, kinship, schedule, space, cells, lacking, posterior, score
+                part_of(block, part), pairs, rows, kinship, schedule, space, cells, lacking, posterior, score
             )
 
     for block in blocks_of_labels(labels, cells.lacking, pairs.members):

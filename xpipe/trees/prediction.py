@@ -54,7 +54,7 @@ def predict_rows(
     found = Best(
         np.empty((n_rows, k), dtype=np.float32), np.empty((n_rows, k), dtype=np.int32), np.zeros(n_rows, dtype=np.int64)
     )
-    rows = SparseRows(*to_triple(X), scales)
+    rows = SparseRows(*map(read_only, (*to_triple(X), scales)))
     chunk_rows = _rows_per_chunk(search, n_rows, threads)
     longest = int(np.diff(rows.indptr).max(initial=0))
     spare: SimpleQueue[tuple[Scratch, LabelScratch]] = SimpleQueue()

@@ -275,12 +275,14 @@ def compile_kernels() -> None:
     import numpy as np
     import scipy.sparse as sp
 
-    from xpipe.eagle import impute
+    from xpipe.eagle import assign, embed, impute
 
     X = sp.csr_matrix(np.tile(np.eye(4, dtype=np.float32), (20, 1)))
     Y1 = sp.csr_matrix(np.repeat(np.eye(40, dtype=np.float32), 2, axis=0))
     Y2 = sp.csr_matrix(np.tile(np.eye(2, dtype=np.float32), (20, 1)))
-    impute(X, Y1, Y2, "auto", threads=1)
+    for method in ("eagle", "auto"):
+        impute(X, Y1, Y2, method, threads=1)
+    assign(X, Y1, Y2, embed(X, Y1, Y2), threads=1)  # where stage embed came before
 
 
 STAGE = Stage(

@@ -73,11 +73,11 @@ def compile_kernels() -> None:
     import numpy as np
     import scipy.sparse as sp
 
-    from xpipe.eagle import impute
+    from xpipe.eagle import embed
 
     X = sp.csr_matrix(np.eye(4, dtype=np.float32))
     Y1 = sp.csr_matrix(np.repeat(np.eye(2, dtype=np.float32), 2, axis=0))
-    impute(X, Y1, sp.csr_matrix(np.ones((2, 2), dtype=np.float32)), "eagle", threads=1)
+    embed(X, Y1, sp.csr_matrix(np.ones((2, 2), dtype=np.float32)), trace=True, threads=1)
 
 
 STAGE = Stage(

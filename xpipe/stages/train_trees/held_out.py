@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xpipe.engine.messages import Finished
-from xpipe.ground.sparse import Triple
+from xpipe.ground.sparse import Triple, read_only
 from xpipe.stages.arrays import read_arrays, write_arrays
 from xpipe.stages.train_trees.messages import Chunk, ChunkToScore, ForestPlan, Trained, Training
 from xpipe.stages.train_trees.planning import read_plans
@@ -53,7 +53,7 @@ def score_chunk(folder: str, unit: ChunkToScore, shared: Trained) -> Finished[No
 
     data, options = shared.training.data(folder), shared.training.options()
     triple, scales = _rows_of(folder, shared.training, unit.fold)
-    rows, beams = SparseRows(*triple, scales), _beams_at(folder, shared, unit.fold, unit.level)
+    rows, beams = SparseRows(*map(read_only, (*triple, scales))), _beams_at(folder, shared, unit.fold, unit.level)
     own = _units_at(read_plans(folder), unit.chunk, unit.level)
     learnt = read_units(folder, [unit.chunk.name], 1 + unit.fold, only=own)
     arrays = {

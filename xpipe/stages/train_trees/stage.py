@@ -191,14 +191,20 @@ def describe(summary: dict[str, Any]) -> str:
 
 
 def compile_kernels() -> None:
-    """Compile the kernels on a small problem."""
+    """Compile the kernels on a small problem, and those that read its trees again."""
+    import os
+    import tempfile
+
     import numpy as np
     import scipy.sparse as sp
 
     from xpipe.trees import LabelTree
 
     X = sp.csr_matrix(np.tile(np.eye(4, dtype=np.float32), (4, 1)))
-    LabelTree(n_trees=1, max_leaf=2, arity=2).fit(X, X, threads=1).predict(X, k=2, threads=1)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "tree.npz")
+        LabelTree(n_trees=1, max_leaf=2, arity=2).fit(X, X, threads=1).save(path)
+        LabelTree.load(path).predict(X, k=2, threads=1)
 
 
 STAGE = Stage(
