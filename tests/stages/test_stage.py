@@ -156,7 +156,7 @@ def test_every_identity_leaves_out_what_is_not_set(stage, params, data, tmp_path
         (ASSIGN, AssignParams(method="eagle"), True),
         (ASSIGN, AssignParams(method="centred"), True),
         (ASSIGN, AssignParams(method="baseline"), False),
-        (ASSIGN, AssignParams(method="discriminative"), False),
+        (ASSIGN, AssignParams(method="discriminative"), True),
         (VERIFY, VerifyParams(), True),
         (VERIFY, VerifyParams(radius="exact"), False),
         (EMIT, EmitParams(), False),
