@@ -24,7 +24,7 @@ from xpipe.errors import ConfigError, DataError
 from xpipe.ground.machine import check_threads
 from xpipe.metrics.options import BINS
 from xpipe.metrics.predictions import check_k, rank_checked
-from xpipe.metrics.probabilities import check_probabilities, true_keys, values_by_key
+from xpipe.metrics.probabilities import among, check_probabilities, true_keys, values_by_key
 from xpipe.metrics.truth import check_truth, make_filters
 
 
@@ -219,4 +219,4 @@ def top_predictions(scores: Any, truth: Any, k: int, *, threads: int | None = No
     wanted = rows * np.int64(matrix.shape[1]) + labels
     keys, values = values_by_key(given)
     confidence = values[wanted] if keys is None else values[np.searchsorted(keys, wanted)]
-    return TopPredictions(labels, confidence.astype(np.float64), np.isin(wanted, true_keys(matrix)))
+    return TopPredictions(labels, confidence.astype(np.float64), among(wanted, true_keys(matrix)))

@@ -19,6 +19,23 @@ def true_keys(matrix: Any) -> np.ndarray:
     return np.asarray(entry_rows(matrix.indptr) * matrix.shape[1] + matrix.indices)
 
 
+def among(wanted: np.ndarray, ascending: np.ndarray) -> np.ndarray:
+    """Which of the wanted keys are in a list that ascends, bool. `numpy.isin` would sort the list again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpipe.metrics.probabilities import among
+    >>> among(np.array([7, 2, 3]), np.array([2, 5, 7])).tolist()
+    [True, True, False]
+    """
+    if not len(ascending):
+        return np.zeros(len(wanted), dtype=bool)
+    places = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
+    found: np.ndarray = ascending[places] == wanted
+    return found
+
+
 def values_by_key(given: Predictions) -> tuple[np.ndarray | None, np.ndarray]:
     """(keys as in `true_keys`, ascending; their values). keys is None where all pairs have values.
 
