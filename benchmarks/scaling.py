@@ -251,6 +251,7 @@ def task_overhead(workers: int = 1) -> float:
 
 def show(stages: Sequence[Stage], workers: Sequence[int], overhead: Overhead, cluster: ClusterParams) -> None:
     """Print for each stage its seconds, its efficiency and its limit, for all numbers of workers."""
+    import named_figures  # beside this file: only where it runs as a program
     from rich.console import Console
     from rich.table import Table
 
@@ -262,6 +263,7 @@ def show(stages: Sequence[Stage], workers: Sequence[int], overhead: Overhead, cl
         for n in workers:
             seconds, share = simulate(stage, n, overhead, cluster)[0], efficiency(stage, n, overhead, cluster)
             cells.append(f"{seconds:.1f} s, {share:.0%}")
+            named_figures.record(f"{stage.name}: efficiency of {n} workers, %", 100 * share)
         end = stops_at(stage, overhead, cluster)
         one = simulate(stage, 1, overhead, cluster)[0]
         table.add_row(
@@ -292,12 +294,15 @@ def check(
 
 
 def main() -> int:
+    import named_figures
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, nargs="?")
     parser.add_argument("--check", type=Path, nargs="*", default=[])
     parser.add_argument("--workers", default=WORKERS)
     parser.add_argument("--set", default="amazoncat-13k")
     parser.add_argument("--share", type=float, default=0.25)
+    named_figures.add_option(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="xpipe-scaling-") as scratch:
         runs = (
@@ -312,6 +317,7 @@ def main() -> int:
         overhead = Overhead(task_overhead(), step_overhead(stages, runs[0]))
         check(stages, [(other, workers_of(its)) for other, its in read], overhead, cluster)
         show(stages, sorted(map(int, options.workers.split(","))), overhead, cluster)
+    named_figures.write(options.json)
     return 0
 
 

@@ -41,7 +41,7 @@ class XpipeBackend(AnnifBackend):  # type: ignore[misc]  # Annif has no types
     name = "xpipe"
     MODEL_FILE, VECTORIZER_FOLDER = "xpipe-tree.npz", "xpipe-vectorizer"
     TRAIN_FILES = ("xpipe-train-features.npz", "xpipe-train-labels.npz")  # for `annif train --cached`
-    DEFAULT_PARAMETERS = {"min_df": 1, "ngram": 1, "beam": 10, **dataclasses.asdict(TreeOptions())}
+    DEFAULT_PARAMETERS = {"min_df": 1, "ngram": 1, "sublinear": True, "beam": 10, **dataclasses.asdict(TreeOptions())}
 
     _tree: LabelTree | None = None
     _vectorizer: Vectorizer | None = None
@@ -93,7 +93,10 @@ class XpipeBackend(AnnifBackend):  # type: ignore[misc]  # Annif has no types
                 subjects.append(list(document.subject_set))
                 yield document.text
 
-        vectorizer = Vectorizer(min_df=int(params["min_df"]), ngrams=(1, int(params["ngram"])), lowercase=False)
+        vectorizer = Vectorizer(
+            min_df=int(params["min_df"]), ngrams=(1, int(params["ngram"])), lowercase=False,
+            sublinear=annif.util.boolean(params["sublinear"]),
+        )  # fmt: skip
         X = vectorizer.fit_transform(self._analyzed(texts()), threads=threads)
         labels = np.array([label for row in subjects for label in row], dtype=np.int32)
         pointers = row_pointers([len(row) for row in subjects])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CHUNK_ROWS, MOST_ROWS = 4096, 32768  # of a chunk: the weights of a unit are spread out once for all of its rows, ...
 WEIGHTS_PER_ROW = 4096  # ... so a model with more than CHUNK_ROWS times so many weights has larger chunks
-CHUNK_SCORES, MOST_SCORES = 1 << 22, 1 << 25  # of candidates that a chunk may hold, by the weights: 16 to 128 MiB
+CHUNK_SCORES, MOST_SCORES = 1 << 22, 1 << 26  # of candidates that a chunk may hold, by the weights: 16 to 256 MiB
 
 
 class Search(NamedTuple):
