@@ -75,6 +75,16 @@ def test_training_again_from_cached_rows_gives_the_same_bytes(home):
     assert model.read_bytes() != before
 
 
+def test_terms_count_by_their_logarithm_unless_a_project_says_otherwise(home):
+    from xpipe.text import Vectorizer
+
+    (saved,) = home.rglob("tree-en/xpipe-vectorizer")
+    assert Vectorizer.load(str(saved)).sublinear is True
+    annif(home, "train", "tree-en", str(home / "train.tsv"), "--backend-param", "xpipe.sublinear=false")
+    assert Vectorizer.load(str(saved)).sublinear is False
+    annif(home, "train", "tree-en", str(home / "train.tsv"))
+
+
 def test_mistakes_are_told_by_annif(home):
     assert "`arity` must be at least 2" in annif(home, "train", "odd", str(home / "train.tsv"), fails=True)
     assert "not trained" in annif(home, "suggest", "odd", text="bread", fails=True)
